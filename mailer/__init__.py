@@ -1,0 +1,1 @@
+"""A transactional-email outbox."""
