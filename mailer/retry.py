@@ -1,6 +1,10 @@
 """When to try again, and when to give up: pure rules; the jitter is passed in."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+Jitter = Callable[[], float]
+"""Draws from [0, 1)."""
 
 SHORTEST_DELAY_SECONDS = 1.0
 """Full jitter may draw zero; a server that has just said "later" is not asked again at once."""

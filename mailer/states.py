@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from mailer.outcome import CHARGED_SCOPES, CallResult, Outcome, RecipientVerdict
 from mailer.provider import Refusal
-from mailer.retry import GiveUp, Retry, RetryPolicy, decide
+from mailer.retry import Retry, RetryPolicy, decide
 
 
 class RowState(StrEnum):
@@ -142,13 +142,15 @@ class Message:
     """What the rules need to know of a row: all its recipients' states, and what it has cost.
 
     `attempts` is the budget spent so far, `number` this attempt's number, `age_seconds` counts
-    from when the message was queued.
+    from when the message was queued. `in_doubt` says that another attempt of it is ambiguous and
+    unsettled, as happens after a `resend`.
     """
 
     recipients: Mapping[int, RecipientState]
     attempts: int
     number: int
     age_seconds: float
+    in_doubt: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +190,12 @@ def after_outcome(
     """
     if result.rule == Refusal.MESSAGE_EXPIRED:
         return after_expiry(message.recipients)
-    changes = _changes(message.recipients, result.recipients)
-    return _settle(message, changes, result, policy, jitter)
+    changes = tuple(
+        _change(each, in_doubt=message.in_doubt)
+        for each in result.recipients
+        if message.recipients.get(each.recipient_id) is not RecipientState.ACCEPTED
+    )
+    return settle(message, changes, result, policy, jitter=jitter)
 
 
 def after_expiry(known: Mapping[int, RecipientState]) -> Settlement:
@@ -208,25 +214,15 @@ def after_expiry(known: Mapping[int, RecipientState]) -> Settlement:
     return Settlement(RowState.SUBMITTED, "expired-for-some", "expired before the call", late)
 
 
-def _changes(
-    known: Mapping[int, RecipientState], verdicts: Iterable[RecipientVerdict]
-) -> tuple[RecipientChange, ...]:
-    return tuple(
-        RecipientChange(
-            each.recipient_id, _RECIPIENT_AFTER[each.outcome], each.rule, each.code, each.text
-        )
-        for each in verdicts
-        if known.get(each.recipient_id) is not RecipientState.ACCEPTED
-    )
-
-
-def _settle(
+def settle(
     message: Message,
     changes: tuple[RecipientChange, ...],
     result: CallResult,
     policy: RetryPolicy,
+    *,
     jitter: float,
 ) -> Settlement:
+    """Derive the row from its recipients after `changes`, and decide about another try."""
     after = dict(message.recipients) | {each.recipient_id: each.state for each in changes}
     state = row_state(after.values())
     charge = _charge(result)
@@ -246,7 +242,15 @@ def _settle(
     if isinstance(verdict, Retry):
         decision = f"retry in {verdict.delay_seconds:.0f} s"
         return Settlement(state, result.rule, decision, changes, charge, verdict.delay_seconds)
-    return _given_up(after, changes, verdict, charge)
+    return _given_up(message, after, changes, verdict.reason, charge)
+
+
+def _change(verdict: RecipientVerdict, *, in_doubt: bool) -> RecipientChange:
+    """A refusal cannot end a message that an earlier attempt may have delivered."""
+    state = _RECIPIENT_AFTER[verdict.outcome]
+    if in_doubt and state is RecipientState.REFUSED:
+        state = RecipientState.AMBIGUOUS
+    return RecipientChange(verdict.recipient_id, state, verdict.rule, verdict.code, verdict.text)
 
 
 def _charge(result: CallResult) -> int:
@@ -259,30 +263,23 @@ def _charge(result: CallResult) -> int:
 
 
 def _given_up(
+    message: Message,
     after: Mapping[int, RecipientState],
     changes: tuple[RecipientChange, ...],
-    verdict: GiveUp,
+    bound: str,
     charge: int,
 ) -> Settlement:
+    reason = f"gave-up-{bound}"
+    ended = RecipientState.AMBIGUOUS if message.in_doubt else RecipientState.REFUSED
     replies = {each.recipient_id: each for each in changes}
-    refused = tuple(
-        RecipientChange(
-            recipient_id,
-            RecipientState.REFUSED,
-            f"gave-up-{verdict.reason}",
-            replies[recipient_id].code if recipient_id in replies else None,
-            replies[recipient_id].text if recipient_id in replies else "",
-        )
-        for recipient_id, state in after.items()
-        if state is RecipientState.DUE
-    )
-    settled = {each.recipient_id for each in refused}
-    kept = tuple(each for each in changes if each.recipient_id not in settled)
-    final = dict(after) | {each.recipient_id: each.state for each in refused}
-    reason = f"gave-up-{verdict.reason}"
-    return Settlement(
-        row_state(final.values()), reason, f"give up: {verdict.reason}", kept + refused, charge
-    )
+    for recipient_id, known_state in after.items():
+        if known_state is RecipientState.DUE:
+            known = replies.get(recipient_id)
+            code, text = (known.code, known.text) if known else (None, "")
+            replies[recipient_id] = RecipientChange(recipient_id, ended, reason, code, text)
+    final = dict(after) | {each.recipient_id: each.state for each in replies.values()}
+    state = row_state(final.values())
+    return Settlement(state, reason, f"give up: {bound}", tuple(replies.values()), charge)
 
 
 def after_late_result(
@@ -298,9 +295,7 @@ def after_late_result(
     the acceptance of another.
     """
     return tuple(
-        RecipientChange(
-            each.recipient_id, _RECIPIENT_AFTER[each.outcome], each.rule, each.code, each.text
-        )
+        _change(each, in_doubt=False)
         for each in verdicts
         if _settles(known.get(each.recipient_id), each.outcome, others_in_doubt=others_in_doubt)
     )

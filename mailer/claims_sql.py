@@ -1,0 +1,200 @@
+"""The statements behind `claims`, once for each dialect."""
+
+from dataclasses import dataclass
+
+from mailer.database import SQLITE_NOW
+
+_FIELDS = """o.id, a.id, a.number, a.request_tag, o.dedup_key, o.message_id, o.created_at,
+    {age}, {expires_in}, o.attempts, o.evidence, o.resends, o.attachments <> '[]', o.template,
+    o.context, {recipients}, o.sender, o."to", o.cc, o.bcc, o.reply_to, o.subject, o.text, o.html, o.headers"""
+
+_PG_FIELDS = _FIELDS.format(
+    age="extract(epoch FROM now() - o.queued_at)",
+    expires_in="extract(epoch FROM o.expires_at - now())",
+    recipients="""(SELECT json_agg(json_build_array(r.id, r.address, r.state) ORDER BY r.id)
+        FROM email_recipient r WHERE r.outbox_id = o.id)""",
+)
+
+_SQLITE_FIELDS = _FIELDS.format(
+    age="(julianday('now') - julianday(o.queued_at)) * 86400.0",
+    expires_in="(julianday(o.expires_at) - julianday('now')) * 86400.0",
+    recipients="""(SELECT json_group_array(json_array(r.id, r.address, r.state))
+        FROM (SELECT * FROM email_recipient WHERE outbox_id = o.id ORDER BY id) r)""",
+)
+
+_SQLITE_LEASE = "strftime('%Y-%m-%d %H:%M:%f000+00:00', 'now', :lease)"
+
+
+@dataclass(frozen=True)
+class Statements:
+    """What both dialects can say in one statement."""
+
+    freeze_row: str
+    freeze_recipients: str
+    attachments: str
+    begin: str
+    renew: str
+
+
+@dataclass(frozen=True)
+class PostgresqlStatements(Statements):
+    """PostgreSQL writes rows and attempts in one statement."""
+
+    claim: str
+    release: str
+
+
+@dataclass(frozen=True)
+class SqliteStatements(Statements):
+    """SQLite has no data-modifying WITH: the same steps under its one write lock."""
+
+    claim_rows: str
+    claim_attempts: str
+    claimed: str
+    release_attempts: str
+    release_rows: str
+
+
+POSTGRESQL = PostgresqlStatements(
+    # One index probe for each priority: rows of an urgent priority that wait for their next
+    # attempt would otherwise be walked over before the due rows of the next one are reached.
+    claim=f"""
+WITH due AS MATERIALIZED (
+    SELECT lane.id FROM generate_series(0, 9) AS level, LATERAL (
+        SELECT id FROM email_outbox
+        WHERE state = 'pending' AND priority = level AND next_attempt_at <= now()
+            AND (expires_at IS NULL OR expires_at > now())
+        ORDER BY next_attempt_at, id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+    ) AS lane LIMIT %(limit)s
+), o AS (
+    UPDATE email_outbox SET state = 'sending', reason = NULL, lease_token = %(token)s,
+        lease_expires_at = now() + make_interval(secs => %(lease)s), last_number = last_number + 1
+    FROM due WHERE email_outbox.id = due.id AND state = 'pending'
+    RETURNING email_outbox.*
+), a AS (
+    INSERT INTO email_attempt (outbox_id, number, provider, lease_token, request_tag)
+    SELECT id, last_number, %(provider)s, lease_token, replace(gen_random_uuid()::text, '-', '')
+    FROM o RETURNING id, outbox_id, number, request_tag
+)
+SELECT {_PG_FIELDS} FROM o JOIN a ON a.outbox_id = o.id
+ORDER BY o.priority, o.next_attempt_at, o.id
+""",
+    freeze_row="""
+UPDATE email_outbox o SET message_id = %(message_id)s, fingerprint = %(fingerprint)s,
+    template_version = %(template_version)s, sender = c.sender, "to" = c."to", cc = c.cc,
+    bcc = c.bcc, reply_to = c.reply_to, subject = c.subject, text = c.text, html = c.html,
+    headers = c.headers, attachments = c.attachments
+FROM jsonb_to_record(%(columns)s::jsonb) AS c(sender text, "to" jsonb, cc jsonb, bcc jsonb,
+    reply_to jsonb, subject text, text text, html text, headers jsonb, attachments jsonb)
+WHERE o.id = %(id)s AND o.lease_token = %(token)s AND o.state = 'sending' RETURNING o.id
+""",
+    freeze_recipients="""
+INSERT INTO email_recipient (outbox_id, address, address_key, role)
+SELECT %(id)s, r.address, r.address_key, r.role
+FROM jsonb_to_recordset(%(recipients)s::jsonb) AS r(address text, address_key text, role text)
+RETURNING id, address
+""",
+    attachments="SELECT attachments FROM email_outbox WHERE id = %(id)s",
+    begin="""
+WITH mine AS (
+    SELECT a.id FROM json_array_elements(%(ids)s::json) AS t(pair)
+    JOIN email_attempt a ON a.id = (pair->>0)::bigint AND a.lease_token = pair->>1
+    JOIN email_outbox o ON o.id = a.outbox_id AND o.lease_token = a.lease_token
+    WHERE a.state = 'claimed' AND o.state = 'sending' AND o.lease_expires_at > now()
+        AND (o.expires_at IS NULL OR o.expires_at > now())
+    FOR UPDATE OF a SKIP LOCKED
+)
+UPDATE email_attempt a SET state = 'started', started_at = now()
+FROM mine WHERE a.id = mine.id AND a.state = 'claimed' RETURNING a.id
+""",
+    renew="""
+WITH held AS (
+    SELECT o.id FROM json_array_elements(%(ids)s::json) AS t(pair)
+    JOIN email_outbox o ON o.id = (pair->>0)::bigint AND o.lease_token = pair->>1
+    WHERE o.state = 'sending' FOR UPDATE OF o SKIP LOCKED
+)
+UPDATE email_outbox o SET lease_expires_at = now() + make_interval(secs => %(lease)s)
+FROM held WHERE o.id = held.id RETURNING o.id
+""",
+    release="""
+WITH mine AS (
+    SELECT o.id, a.id AS attempt_id FROM json_array_elements(%(ids)s::json) AS t(pair)
+    JOIN email_attempt a ON a.id = (pair->>0)::bigint AND a.lease_token = pair->>1
+    JOIN email_outbox o ON o.id = a.outbox_id AND o.lease_token = a.lease_token
+    WHERE a.state = 'claimed' AND o.state = 'sending' FOR UPDATE SKIP LOCKED
+), freed AS (
+    UPDATE email_attempt a SET state = 'released', finished_at = now(), decision = 'released'
+    FROM mine WHERE a.id = mine.attempt_id AND a.state = 'claimed' RETURNING a.outbox_id
+)
+UPDATE email_outbox o SET state = 'pending', reason = 'released', lease_token = NULL,
+    lease_expires_at = NULL
+FROM freed WHERE o.id = freed.outbox_id RETURNING o.id
+""",
+)
+
+SQLITE = SqliteStatements(
+    claim_rows=f"""
+UPDATE email_outbox SET state = 'sending', reason = NULL, lease_token = :token,
+    lease_expires_at = {_SQLITE_LEASE}, last_number = last_number + 1
+WHERE id IN (
+    SELECT id FROM email_outbox WHERE state = 'pending' AND next_attempt_at <= {SQLITE_NOW}
+        AND (expires_at IS NULL OR expires_at > {SQLITE_NOW})
+    ORDER BY priority, next_attempt_at, id LIMIT :limit
+) RETURNING id
+""",
+    claim_attempts="""
+INSERT INTO email_attempt (outbox_id, number, provider, lease_token, request_tag)
+SELECT id, last_number, :provider, lease_token, lower(hex(randomblob(16)))
+FROM email_outbox WHERE id IN (SELECT value FROM json_each(:ids)) RETURNING id
+""",
+    claimed=f"""
+SELECT {_SQLITE_FIELDS} FROM email_outbox o
+JOIN email_attempt a ON a.outbox_id = o.id AND a.number = o.last_number
+WHERE o.id IN (SELECT value FROM json_each(:ids))
+ORDER BY o.priority, o.next_attempt_at, o.id
+""",
+    freeze_row="""
+UPDATE email_outbox SET message_id = :message_id, fingerprint = :fingerprint,
+    template_version = :template_version, sender = :columns ->> 'sender', "to" = :columns -> 'to',
+    cc = :columns -> 'cc', bcc = :columns -> 'bcc', reply_to = :columns -> 'reply_to',
+    subject = :columns ->> 'subject', text = :columns ->> 'text', html = :columns ->> 'html',
+    headers = :columns -> 'headers', attachments = :columns -> 'attachments'
+WHERE id = :id AND lease_token = :token AND state = 'sending' RETURNING id
+""",
+    freeze_recipients="""
+INSERT INTO email_recipient (outbox_id, address, address_key, role)
+SELECT :id, value ->> 'address', value ->> 'address_key', value ->> 'role'
+FROM json_each(:recipients) RETURNING id, address
+""",
+    attachments="SELECT attachments FROM email_outbox WHERE id = :id",
+    begin=f"""
+UPDATE email_attempt SET state = 'started', started_at = {SQLITE_NOW}
+WHERE state = 'claimed' AND EXISTS (
+    SELECT 1 FROM json_each(:ids) t JOIN email_outbox o ON o.id = email_attempt.outbox_id
+    WHERE email_attempt.id = t.value ->> 0 AND email_attempt.lease_token = t.value ->> 1
+        AND o.lease_token = email_attempt.lease_token AND o.state = 'sending'
+        AND o.lease_expires_at > {SQLITE_NOW}
+        AND (o.expires_at IS NULL OR o.expires_at > {SQLITE_NOW})
+) AND id IN (SELECT value ->> 0 FROM json_each(:ids)) RETURNING id
+""",
+    renew=f"""
+UPDATE email_outbox SET lease_expires_at = {_SQLITE_LEASE}
+WHERE state = 'sending' AND EXISTS (SELECT 1 FROM json_each(:ids) t
+    WHERE id = t.value ->> 0 AND lease_token = t.value ->> 1)
+    AND id IN (SELECT value ->> 0 FROM json_each(:ids)) RETURNING id
+""",
+    release_attempts=f"""
+UPDATE email_attempt SET state = 'released', finished_at = {SQLITE_NOW}, decision = 'released'
+WHERE state = 'claimed' AND EXISTS (
+    SELECT 1 FROM json_each(:ids) t JOIN email_outbox o ON o.id = email_attempt.outbox_id
+    WHERE email_attempt.id = t.value ->> 0 AND email_attempt.lease_token = t.value ->> 1
+        AND o.lease_token = email_attempt.lease_token AND o.state = 'sending'
+) AND id IN (SELECT value ->> 0 FROM json_each(:ids)) RETURNING outbox_id, lease_token
+""",
+    release_rows="""
+UPDATE email_outbox SET state = 'pending', reason = 'released', lease_token = NULL,
+    lease_expires_at = NULL
+WHERE state = 'sending' AND EXISTS (SELECT 1 FROM json_each(:ids) t
+    WHERE email_outbox.id = t.value ->> 0 AND lease_token = t.value ->> 1) RETURNING id
+""",
+)

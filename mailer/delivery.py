@@ -1,0 +1,336 @@
+"""claim -> check -> begin -> send -> finish, in batches, continuously while there is work.
+
+One thread of a process owns all of this; the calls themselves run on the event loop. A claimed
+message is composed and begun only when a call slot is free for it, so that no more calls are in
+doubt after a crash than were really in flight.
+"""
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from peewee import DatabaseError, InterfaceError, OperationalError
+
+from mailer import claims, results
+from mailer.airspace import Airspace
+from mailer.clock import Clock, awake_or_asleep
+from mailer.database import bound, connected, transaction
+from mailer.flight import Flight
+from mailer.loading import Loader
+from mailer.log import get_logger
+from mailer.outcome import CallResult, Outcome, Scope
+from mailer.provider import Refusal
+from mailer.results import Ended, Written
+from mailer.retry import Jitter, RetryPolicy
+
+_log = get_logger("mailer.delivery")
+
+Unwritten = Callable[[Sequence[Ended]], bool]
+"""Takes results that the database would not take; False leaves them with the caller."""
+
+AWAY = (OperationalError, InterfaceError)
+"""What Peewee raises when the database cannot be reached or asks to try again."""
+
+
+RECONNECT_SECONDS = 1.0
+"""Between two tries to reach a database that is away."""
+
+CANCEL_SECONDS = 3.0
+"""Kept at the end of the shutdown time for cancelled calls to come back and be written down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How a worker process works: sizes in messages, times in seconds."""
+
+    batch: int
+    concurrency: int
+    lease_seconds: float
+    renew_seconds: float
+    poll_seconds: float
+    shutdown_seconds: float
+
+
+class Delivery:
+    """The delivery of one worker process."""
+
+    def __init__(
+        self,
+        *,
+        airspace: Airspace,
+        loader: Loader,
+        pace: Pace,
+        policy: RetryPolicy,
+        jitter: Jitter,
+        provider_name: str,
+        unwritten: Unwritten,
+        clock: Clock = awake_or_asleep,
+    ) -> None:
+        self._airspace = airspace
+        self._loader = loader
+        self._pace = pace
+        self._policy = policy
+        self._jitter = jitter
+        self._provider_name = provider_name
+        self._unwritten = unwritten
+        self._clock = clock
+        self._running = threading.Lock()
+        self._wanted = threading.Event()
+        self._stopping = threading.Event()
+        self._stop_deadline = 0.0
+        self._ready: deque[Flight] = deque()
+        self._ended: list[Ended] = []
+        self._next_claim = 0.0
+        self._next_renewal = 0.0
+
+    def deliver(self) -> None:
+        """Deliver what is due until nothing is, or tell the run that is under way to look again.
+
+        Never raises because the database is away: the poll will call again.
+        """
+        self._wanted.set()
+        self._airspace.wake()
+        while self._wanted.is_set() and self._running.acquire(blocking=False):
+            try:
+                with connected():
+                    self._run()
+            except AWAY as error:
+                self._wanted.clear()
+                _log.warning("database away", error=type(error).__name__)
+            finally:
+                self._running.release()
+
+    def stop(self) -> None:
+        """Claim no more, give back what has not begun, and end by the shutdown deadline."""
+        self._stop_deadline = self._clock() + self._pace.shutdown_seconds
+        self._stopping.set()
+        self._airspace.wake()
+
+    def wait_until_idle(self) -> bool:
+        """Wait for the run under way to end; False when it has not by the shutdown deadline."""
+        patience = max(0.0, self._stop_deadline - self._clock())
+        if self._running.acquire(timeout=patience):
+            self._running.release()
+            return True
+        return False
+
+    def _run(self) -> None:
+        self._next_renewal = self._clock() + self._pace.renew_seconds
+        while not self._stopping.is_set():
+            try:
+                self._claim()
+                self._turn(self._next_group())
+                if self._nothing_left():
+                    return
+                self._take_landings(self._wait_seconds())
+                self._renew()
+            except AWAY as error:
+                if not self._recover(error):
+                    return
+        self._wanted.clear()
+        self._wind_down()
+
+    def _nothing_left(self) -> bool:
+        return not (self._ready or self._airspace.flying or self._ended or self._wanted.is_set())
+
+    def _claim(self) -> None:
+        if len(self._ready) >= self._pace.concurrency:
+            return
+        asked_at = self._clock()
+        if not self._wanted.is_set() and asked_at < self._next_claim:
+            return
+        self._wanted.clear()
+        self._next_claim = asked_at + self._pace.poll_seconds
+        taken = claims.claim_due(
+            self._pace.batch,
+            provider=self._provider_name,
+            lease_seconds=self._pace.lease_seconds,
+        )
+        if len(taken) == self._pace.batch:
+            self._wanted.set()
+        self._ready.extend(
+            Flight.under_lease(
+                each, self._clock, asked_at=asked_at, lease_seconds=self._pace.lease_seconds
+            )
+            for each in taken
+        )
+
+    def _next_group(self) -> list[Flight]:
+        free = self._pace.concurrency - len(self._airspace.flying)
+        taken = [self._ready.popleft() for _ in range(min(free, len(self._ready)))]
+        loaded, failed = self._loader.load(taken)
+        self._ended.extend(_ended(flight, result) for flight, result in failed)
+        return loaded
+
+    def _turn(self, group: list[Flight]) -> None:
+        """Write what has ended and mark what begins, in one commit."""
+        if not group and not self._ended:
+            return
+        ended, self._ended = self._ended, []
+        try:
+            with transaction():
+                written = results.finish(ended, self._policy, self._jitter)
+                begun = claims.begin([each.claimed for each in group])
+        except AWAY:
+            # Whether the marks were committed is unknown; that nothing was sent is not.
+            self._keep(ended + [_ended(each, _not_recorded(each)) for each in group])
+            raise
+        except DatabaseError:
+            self._ready.extendleft(reversed(group))
+            self._write_singly(ended)
+            return
+        self._report(ended, written)
+        self._airspace.start([each for each in group if each.claimed.attempt_id in begun])
+        self._set_aside([each for each in group if each.claimed.attempt_id not in begun])
+
+    def _write_singly(self, ended: Sequence[Ended]) -> None:
+        """One result that cannot be stored must not take the others with it."""
+        for each in ended:
+            try:
+                self._report([each], results.finish([each], self._policy, self._jitter))
+            except AWAY:
+                self._keep([each])
+                raise
+            except DatabaseError as error:
+                _log.error(
+                    "result cannot be stored",
+                    outbox_id=each.outbox_id,
+                    attempt_id=each.attempt_id,
+                    error=type(error).__name__,
+                )
+
+    def _set_aside(self, flights: Sequence[Flight]) -> None:
+        """Settle what may not begin: expired ones end; lost or locked ones go back."""
+        expired = [each for each in flights if each.refusal() is Refusal.MESSAGE_EXPIRED]
+        self._ended.extend(_ended(each, _expired(each)) for each in expired)
+        claims.release([each.claimed for each in flights if each not in expired])
+
+    def _take_landings(self, wait_seconds: float) -> None:
+        group = max(1, min(len(self._airspace.flying), self._pace.concurrency // 2))
+        landed = self._airspace.landings(wait_seconds, group=group)
+        self._ended.extend(_ended(flight, result) for flight, result in landed)
+
+    def _wait_seconds(self) -> float:
+        if self._ended or (self._ready and len(self._airspace.flying) < self._pace.concurrency):
+            return 0.0
+        now = self._clock()
+        return max(0.0, min(self._next_claim, self._next_renewal) - now)
+
+    def _renew(self) -> None:
+        asked_at = self._clock()
+        if asked_at < self._next_renewal:
+            return
+        self._next_renewal = asked_at + self._pace.renew_seconds
+        held = [*self._airspace.flying.values(), *self._ready]
+        renewed = claims.renew(
+            [each.claimed for each in held], lease_seconds=self._pace.lease_seconds
+        )
+        for each in held:
+            if each.claimed.attempt_id in renewed:
+                each.lease_deadline = asked_at + self._pace.lease_seconds
+        self._ready = deque(each for each in self._ready if each.refusal() is None)
+
+    def _keep(self, ended: list[Ended]) -> None:
+        """Hand unwritten results to whoever outlives this process, else keep them."""
+        if ended and not self._unwritten(ended):
+            self._ended = ended + self._ended
+
+    def _recover(self, error: Exception) -> bool:
+        """Come back from a lost database; False when there is nothing to come back for.
+
+        What was claimed and not begun is forgotten: its leases run out at no cost.
+        """
+        _log.warning("database away", error=type(error).__name__)
+        self._ready.clear()
+        with contextlib.suppress(*AWAY):
+            bound().close()
+        if not self._airspace.flying and not self._ended:
+            return False
+        self._take_landings(RECONNECT_SECONDS)
+        with contextlib.suppress(*AWAY):
+            bound().connect(reuse_if_open=True)
+        return True
+
+    def _wind_down(self) -> None:
+        """Stop: give back, wait for what is in flight, and write down what is still open."""
+        with contextlib.suppress(*AWAY):
+            claims.release([each.claimed for each in self._ready])
+        self._ready.clear()
+        self._land_until(self._stop_deadline - CANCEL_SECONDS)
+        self._airspace.cancel_all()
+        self._land_until(self._stop_deadline - CANCEL_SECONDS / 2)
+        self._ended.extend(_ended(each, _stopped(each)) for each in self._airspace.flying.values())
+        self._write_down()
+
+    def _land_until(self, deadline: float) -> None:
+        while self._airspace.flying and (left := deadline - self._clock()) > 0:
+            self._take_landings(min(left, self._pace.renew_seconds))
+            self._write_down()
+            with contextlib.suppress(*AWAY):
+                self._renew()
+
+    def _write_down(self) -> None:
+        try:
+            self._turn([])
+        except AWAY as error:
+            self._recover(error)
+
+    def _report(self, ended: Sequence[Ended], written: Sequence[Written]) -> None:
+        for one, outcome in zip(ended, written, strict=True):
+            report(one, outcome)
+
+
+def report(one: Ended, outcome: Written) -> None:
+    """Log what one attempt came to: ids, classified reason and decision, nothing else."""
+    result = one.result
+    loud = result.outcome is Outcome.AMBIGUOUS or result.scope is Scope.ACCOUNT
+    (_log.warning if loud else _log.info)(
+        "attempt finished",
+        outbox_id=one.outbox_id,
+        attempt_id=one.attempt_id,
+        outcome=result.outcome.value,
+        scope=result.scope.value,
+        stage=result.stage,
+        rule=result.rule,
+        code=result.code,
+        state=outcome.state.value,
+        decision=outcome.decision,
+        late=outcome.late,
+    )
+
+
+def _ended(flight: Flight, result: CallResult) -> Ended:
+    claimed = flight.claimed
+    return Ended(claimed.outbox_id, claimed.attempt_id, claimed.lease_token, result, claimed)
+
+
+def _not_recorded(flight: Flight) -> CallResult:
+    return flight.never_sent(
+        Outcome.RETRYABLE,
+        Scope.CONNECTION,
+        stage="begin",
+        rule="begin-not-recorded",
+        reason="the database was lost before the call",
+    )
+
+
+def _expired(flight: Flight) -> CallResult:
+    return flight.never_sent(
+        Outcome.RETRYABLE,
+        Scope.MESSAGE,
+        stage="begin",
+        rule=Refusal.MESSAGE_EXPIRED,
+        reason="expired before the call",
+    )
+
+
+def _stopped(flight: Flight) -> CallResult:
+    return flight.never_sent(
+        Outcome.AMBIGUOUS,
+        Scope.CONNECTION,
+        stage="unknown",
+        rule="stopped-in-flight",
+        reason="the worker had to stop before the call ended",
+    )

@@ -1,0 +1,146 @@
+"""Writing down what calls came to.
+
+The usual case is one bulk statement guarded by each row's lease token. Whatever that statement
+does not move is settled row by row under the row's lock, where everything known about the message
+is read afresh: late results, results that meet newer evidence, second sends of a message in doubt.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mailer.claims import Claimed
+from mailer.database import is_postgresql, rows, transaction
+from mailer.outcome import CallResult, Outcome
+from mailer.results_sql import POSTGRESQL_FINISH
+from mailer.retry import Jitter, RetryPolicy
+from mailer.settlement import LockedRow, apply_late, apply_settlement, end_attempt, lock_row
+from mailer.states import (
+    FINAL_STATES,
+    AttemptState,
+    Message,
+    RowState,
+    Settlement,
+    after_outcome,
+)
+from mailer.tables import Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A call's result together with the claim it was made under."""
+
+    outbox_id: int
+    attempt_id: int
+    lease_token: str
+    result: CallResult
+    claimed: Claimed | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a result made of its row. `late` means that the lease was gone."""
+
+    outbox_id: int
+    attempt_id: int
+    state: RowState
+    decision: str
+    late: bool = False
+
+
+def finish(ended: Sequence[Ended], policy: RetryPolicy, jitter: Jitter) -> list[Written]:
+    """Write results down, all in one transaction, and say what each made of its row.
+
+    Only the holder of the lease changes a row; what anybody else learned is kept on its attempt as
+    evidence and may settle it there. Writing the same result twice changes nothing.
+    """
+    if not ended:
+        return []
+    with transaction():
+        written = _finish_in_bulk(ended, policy, jitter) if is_postgresql() else {}
+        return [written.get(each.attempt_id) or _finish_one(each, policy, jitter) for each in ended]
+
+
+def _finish_in_bulk(
+    ended: Sequence[Ended], policy: RetryPolicy, jitter: Jitter
+) -> dict[int, Written]:
+    settlements = {
+        each.attempt_id: (each, _settled(each.claimed, each.result, policy, jitter))
+        for each in ended
+        if each.claimed is not None and not each.claimed.resends
+    }
+    params = {
+        "rows": json.dumps([_row(one, settled) for one, settled in settlements.values()]),
+        "recipients": json.dumps(
+            [change for one, settled in settlements.values() for change in _changes(one, settled)]
+        ),
+    }
+    moved = {row[0] for row in rows(POSTGRESQL_FINISH, params)}
+    return {
+        attempt_id: Written(one.outbox_id, attempt_id, settled.state, settled.decision)
+        for attempt_id, (one, settled) in settlements.items()
+        if attempt_id in moved
+    }
+
+
+def _settled(
+    claimed: Claimed, result: CallResult, policy: RetryPolicy, jitter: Jitter
+) -> Settlement:
+    message = Message(claimed.known_states(), claimed.attempts, claimed.number, claimed.age_seconds)
+    return after_outcome(message, result, policy, jitter=jitter())
+
+
+def _row(one: Ended, settled: Settlement) -> dict[str, Any]:
+    result = one.result
+    return {
+        "outbox_id": one.outbox_id,
+        "attempt_id": one.attempt_id,
+        "token": one.lease_token,
+        "evidence": one.claimed.evidence if one.claimed else 0,
+        "state": settled.state,
+        "state_reason": settled.reason,
+        "charge": settled.charge,
+        "delay": settled.delay_seconds,
+        "final": settled.state in FINAL_STATES,
+        "outcome": result.outcome,
+        "scope": result.scope,
+        "stage": result.stage,
+        "rule": result.rule,
+        "code": result.code,
+        "reason": result.reason,
+        "provider_id": result.provider_id,
+        "decision": settled.decision,
+    }
+
+
+def _changes(one: Ended, settled: Settlement) -> list[dict[str, Any]]:
+    return [
+        {
+            "outbox_id": one.outbox_id,
+            "id": change.recipient_id,
+            "state": change.state,
+            "rule": change.rule,
+            "code": change.code,
+            "text": change.text,
+        }
+        for change in settled.recipients
+    ]
+
+
+def _finish_one(one: Ended, policy: RetryPolicy, jitter: Jitter) -> Written:
+    row = lock_row(one.outbox_id)
+    attempt = Attempt.get_by_id(one.attempt_id)
+    if attempt.state == AttemptState.FINISHED and attempt.outcome != Outcome.AMBIGUOUS:
+        return _already_written(one, row, attempt)
+    if row.holds(one.lease_token) and attempt.state != AttemptState.FINISHED:
+        settled = after_outcome(row.message(attempt.number), one.result, policy, jitter=jitter())
+        end_attempt(attempt.id, one.result, settled.decision)
+        apply_settlement(row, settled)
+        return Written(one.outbox_id, one.attempt_id, settled.state, settled.decision)
+    state, decision = apply_late(row, attempt, one.result, policy, jitter())
+    return Written(one.outbox_id, one.attempt_id, state, decision, late=True)
+
+
+def _already_written(one: Ended, row: LockedRow, attempt: Attempt) -> Written:
+    return Written(one.outbox_id, one.attempt_id, row.state, attempt.decision or "", late=True)

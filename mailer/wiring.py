@@ -1,0 +1,122 @@
+"""The composition root: settings in, a working mailer out. The only importer of providers."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from peewee import Database
+
+from mailer import database
+from mailer.airspace import Airspace
+from mailer.delivery import Delivery, Pace, Unwritten
+from mailer.freeze import Freezer
+from mailer.loading import Loader
+from mailer.loop import LoopThread
+from mailer.provider import Provider
+from mailer.reconcile import Sweeper
+from mailer.record import Recorder
+from mailer.results import Ended
+from mailer.retry import RetryPolicy
+from mailer.settings import load
+from mailer.settings_fields import Settings
+from providers import catalog
+
+WORKER_CONNECTIONS = 4
+"""Database connections of one worker process: delivery, sweep, late results, and one to spare."""
+
+_CLOSE_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mailer:
+    """One worker process's parts, put together."""
+
+    settings: Settings
+    database: Database
+    loop: LoopThread
+    provider: Provider
+    delivery: Delivery
+    sweeper: Sweeper
+    recorder: Recorder
+
+    def start(self) -> None:
+        """Start what runs beside the worker's threads."""
+        self.loop.start()
+
+    def close(self) -> None:
+        """Give everything back; delivery has been stopped before."""
+        self.loop.run(self.provider.close(), timeout_seconds=_CLOSE_SECONDS)
+        self.loop.stop()
+
+
+def settings_for_worker(env_file: Path | None = None) -> Settings:
+    """Read the settings of a worker; every mistake in one error, the providers' included."""
+    return load(role="worker", provider_problems=catalog.problems, env_file=env_file)
+
+
+def assemble(settings: Settings, *, unwritten: Unwritten | None = None) -> Mailer:
+    """Put a worker process together; nothing is connected or started yet.
+
+    `unwritten` takes results that the database would not take.
+    """
+    policy = retry_policy(settings)
+    jitter = random.SystemRandom().random
+    worker_database = database.bind(
+        database.connect_worker(
+            settings.database_url.get_secret_value(), connections=WORKER_CONNECTIONS
+        )
+    )
+    loop = LoopThread()
+    provider = build_provider(settings)
+    delivery = Delivery(
+        airspace=Airspace(loop, provider),
+        loader=Loader(Freezer.from_settings(settings)),
+        pace=pace(settings),
+        policy=policy,
+        jitter=jitter,
+        provider_name=provider.name,
+        unwritten=unwritten or _keep,
+    )
+    return Mailer(
+        settings,
+        worker_database,
+        loop,
+        provider,
+        delivery,
+        Sweeper(policy, jitter),
+        Recorder(policy, jitter),
+    )
+
+
+def build_provider(settings: Settings) -> Provider:
+    """Build the preferred provider."""
+    return catalog.build(settings.providers[0].get_secret_value(), connections=settings.concurrency)
+
+
+def retry_policy(settings: Settings) -> RetryPolicy:
+    """The retry rules that the settings ask for."""
+    return RetryPolicy(
+        max_attempts=settings.max_attempts,
+        max_age_seconds=settings.max_age_seconds,
+        base_seconds=settings.retry_base_seconds,
+        cap_seconds=settings.retry_cap_seconds,
+        ambiguous_wait_seconds=settings.ambiguous_wait_seconds,
+        max_resends=settings.max_resends,
+    )
+
+
+def pace(settings: Settings) -> Pace:
+    """How a worker process works."""
+    return Pace(
+        batch=settings.batch,
+        concurrency=settings.concurrency,
+        lease_seconds=settings.lease_seconds,
+        renew_seconds=settings.renew_seconds,
+        poll_seconds=settings.poll_seconds,
+        shutdown_seconds=settings.shutdown_seconds,
+    )
+
+
+def _keep(_: Sequence[Ended]) -> bool:
+    return False
