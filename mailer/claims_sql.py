@@ -4,11 +4,13 @@ from dataclasses import dataclass
 
 from mailer.database import SQLITE_NOW
 
-_FIELDS = """o.id, a.id, a.number, a.request_tag, o.dedup_key, o.message_id, o.created_at,
+_FIELDS = """o.id, {attempt}, o.last_number, {tag}, o.dedup_key, o.message_id, o.created_at,
     {age}, {expires_in}, o.attempts, o.evidence, o.resends, o.attachments <> '[]', o.template,
     o.context, {recipients}, o.sender, o."to", o.cc, o.bcc, o.reply_to, o.subject, o.text, o.html, o.headers"""
 
 _PG_FIELDS = _FIELDS.format(
+    attempt="o.attempt_id",
+    tag="o.request_tag",
     age="extract(epoch FROM now() - o.queued_at)",
     expires_in="extract(epoch FROM o.expires_at - now())",
     recipients="""(SELECT json_agg(json_build_array(r.id, r.address, r.state) ORDER BY r.id)
@@ -16,6 +18,8 @@ _PG_FIELDS = _FIELDS.format(
 )
 
 _SQLITE_FIELDS = _FIELDS.format(
+    attempt="a.id",
+    tag="a.request_tag",
     age="(julianday('now') - julianday(o.queued_at)) * 86400.0",
     expires_in="(julianday(o.expires_at) - julianday('now')) * 86400.0",
     recipients="""(SELECT json_group_array(json_array(r.id, r.address, r.state))
@@ -58,6 +62,7 @@ class SqliteStatements(Statements):
 POSTGRESQL = PostgresqlStatements(
     # One index probe for each priority: rows of an urgent priority that wait for their next
     # attempt would otherwise be walked over before the due rows of the next one are reached.
+    # The attempt's id and tag are drawn with the row, so that the two need no join afterwards.
     claim=f"""
 WITH due AS MATERIALIZED (
     SELECT lane.id FROM generate_series(0, 9) AS level, LATERAL (
@@ -70,14 +75,13 @@ WITH due AS MATERIALIZED (
     UPDATE email_outbox SET state = 'sending', reason = NULL, lease_token = %(token)s,
         lease_expires_at = now() + make_interval(secs => %(lease)s), last_number = last_number + 1
     FROM due WHERE email_outbox.id = due.id AND state = 'pending'
-    RETURNING email_outbox.*
+    RETURNING email_outbox.*, nextval('email_attempt_id_seq') AS attempt_id,
+        replace(gen_random_uuid()::text, '-', '') AS request_tag
 ), a AS (
-    INSERT INTO email_attempt (outbox_id, number, provider, lease_token, request_tag)
-    SELECT id, last_number, %(provider)s, lease_token, replace(gen_random_uuid()::text, '-', '')
-    FROM o RETURNING id, outbox_id, number, request_tag
+    INSERT INTO email_attempt (id, outbox_id, number, provider, lease_token, request_tag)
+    SELECT attempt_id, id, last_number, %(provider)s, lease_token, request_tag FROM o
 )
-SELECT {_PG_FIELDS} FROM o JOIN a ON a.outbox_id = o.id
-ORDER BY o.priority, o.next_attempt_at, o.id
+SELECT {_PG_FIELDS} FROM o ORDER BY o.priority, o.next_attempt_at, o.id
 """,
     freeze_row="""
 UPDATE email_outbox o SET message_id = %(message_id)s, fingerprint = %(fingerprint)s,

@@ -5,13 +5,42 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from peewee import SQL, Database, DatabaseProxy, PostgresqlDatabase, SqliteDatabase
+from peewee import (
+    SQL,
+    Database,
+    DatabaseError,
+    DatabaseProxy,
+    InterfaceError,
+    OperationalError,
+    PostgresqlDatabase,
+    SqliteDatabase,
+)
 from playhouse.db_url import connect as connect_url
 
 from mailer.errors import MailerError, NotBound
 
+__all__ = [
+    "AWAY",
+    "Database",
+    "DatabaseError",
+    "after",
+    "bind",
+    "bound",
+    "connect",
+    "connect_worker",
+    "connected",
+    "is_postgresql",
+    "now",
+    "proxy",
+    "rows",
+    "transaction",
+]
+
 proxy = DatabaseProxy()
 """What every model is bound to; filled by `bind`."""
+
+AWAY = (OperationalError, InterfaceError)
+"""What is raised when the database cannot be reached, or asks to try again."""
 
 _SESSION = "-c timezone=UTC"
 _KEEPALIVE = {

@@ -11,12 +11,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from peewee import DatabaseError, InterfaceError, OperationalError
-
 from mailer import claims, results
 from mailer.airspace import Airspace
 from mailer.clock import Clock, awake_or_asleep
-from mailer.database import bound, connected, transaction
+from mailer.database import AWAY, DatabaseError, bound, connected, transaction
 from mailer.flight import Flight
 from mailer.loading import Loader
 from mailer.log import get_logger
@@ -29,9 +27,6 @@ _log = get_logger("mailer.delivery")
 
 Unwritten = Callable[[Sequence[Ended]], bool]
 """Takes results that the database would not take; False leaves them with the caller."""
-
-AWAY = (OperationalError, InterfaceError)
-"""What Peewee raises when the database cannot be reached or asks to try again."""
 
 
 RECONNECT_SECONDS = 1.0

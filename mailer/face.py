@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from peewee import Database
-
 from mailer import database, hints
 from mailer.attachments import Attachment
 from mailer.freeze import Freezer
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 _intake: Intake | None = None
 
 
-def connect(url: str, settings: "Settings | None" = None) -> Database:
+def connect(url: str, settings: "Settings | None" = None) -> database.Database:
     """Open the database at `url` and bind the outbox to it.
 
     PostgreSQL (`postgres://`, `postgresql://`) or SQLite (`sqlite:///file`, in WAL mode with
@@ -27,7 +25,7 @@ def connect(url: str, settings: "Settings | None" = None) -> Database:
     return bind(database.connect(url), settings)
 
 
-def bind(existing: Database, settings: "Settings | None" = None) -> Database:
+def bind(existing: database.Database, settings: "Settings | None" = None) -> database.Database:
     """Make the outbox live in an application's own Peewee database, and return it.
 
     The tables must be there (`mailer migrate`). Raises MailerError for a database that is neither

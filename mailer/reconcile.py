@@ -1,8 +1,7 @@
 """What time alone brings about: leases that ran out, messages that expired, waits that ended."""
 
 from mailer import overdue
-from mailer.database import connected
-from mailer.delivery import AWAY
+from mailer.database import AWAY, connected
 from mailer.log import get_logger
 from mailer.retry import Jitter, RetryPolicy
 

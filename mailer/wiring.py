@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from peewee import Database
-
 from mailer import database
 from mailer.airspace import Airspace
 from mailer.delivery import Delivery, Pace, Unwritten
@@ -33,7 +31,7 @@ class Mailer:
     """One worker process's parts, put together."""
 
     settings: Settings
-    database: Database
+    database: database.Database
     loop: LoopThread
     provider: Provider
     delivery: Delivery
@@ -63,9 +61,7 @@ def assemble(settings: Settings, *, unwritten: Unwritten | None = None) -> Maile
     policy = retry_policy(settings)
     jitter = random.SystemRandom().random
     worker_database = database.bind(
-        database.connect_worker(
-            settings.database_url.get_secret_value(), connections=WORKER_CONNECTIONS
-        )
+        database.connect_worker(settings.database_address, connections=WORKER_CONNECTIONS)
     )
     loop = LoopThread()
     provider = build_provider(settings)
