@@ -180,7 +180,8 @@ def _span(seconds: float) -> float | str:
 
 
 def _decoded(value: Any) -> Any:
-    return json.loads(value) if isinstance(value, str) else value
+    """SQLite keeps JSON as text; from PostgreSQL it comes decoded, and may itself be a text."""
+    return value if value is None or is_postgresql() else json.loads(value)
 
 
 def _moment(value: Any) -> datetime:
