@@ -99,7 +99,8 @@ def cancel(dedup_key: str) -> bool:
     """Withdraw a message whose sending has not begun, within the transaction that is open.
 
     True when it will not be sent; False when there is no such message, or its sending has begun or
-    ended. Raises NotBound and SettingsError where set-up is missing.
+    ended. Recipients still due are withdrawn even when others have been accepted before; that too
+    answers False, because the message did go out. Raises NotBound and SettingsError where set-up is missing.
     """
     database.bound()
     return _the_intake().cancel(dedup_key)

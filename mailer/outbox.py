@@ -9,8 +9,8 @@ from typing import Any
 from mailer.database import is_postgresql, now, rows, transaction
 from mailer.errors import Refused
 from mailer.outbox_sql import POSTGRESQL_INSERT, SQLITE_INSERT_RECIPIENTS, SQLITE_INSERT_ROW
-from mailer.settlement import LockedRow, lock_row
-from mailer.states import RecipientState, RowState
+from mailer.settlement import LockedRow, apply_settlement, lock_row
+from mailer.states import RecipientState, RowState, after_cancel
 from mailer.tables import Attempt, Outbox, Recipient
 
 
@@ -115,13 +115,15 @@ def stored_fields(row: Outbox) -> dict[str, Any]:
 def cancel(row_id: int) -> tuple[RowState, bool]:
     """Withdraw a row whose sending has not begun; return its state and whether this changed it.
 
+    Where some recipients were accepted before, the others are withdrawn and the row is `submitted`.
+
     A row that cannot be cancelled is not left locked: the caller's transaction may stay open long,
     and the worker's result must not wait for it.
     """
     with transaction() as savepoint:
         row = lock_row(row_id)
         if _withdraw(row):
-            return RowState.CANCELLED, True
+            return row.state, True
         savepoint.rollback()
         return row.state, False
 
@@ -135,7 +137,7 @@ def _withdraw(row: LockedRow) -> bool:
             return False
     elif row.state is not RowState.PENDING:
         return False
-    row.move(RowState.CANCELLED, "cancelled")
+    apply_settlement(row, after_cancel(row.recipients))
     return True
 
 

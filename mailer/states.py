@@ -199,19 +199,25 @@ def after_outcome(
 
 
 def after_expiry(known: Mapping[int, RecipientState]) -> Settlement:
-    """Say what becomes of a message whose `expires_at` passed while recipients were still due.
+    """Say what becomes of a message whose `expires_at` passed while recipients were still due."""
+    return _withdrawn(known, RowState.EXPIRED, "expired before the call")
 
-    Where another recipient was accepted before, the message did go out: then only the late ones
-    are refused.
-    """
+
+def after_cancel(known: Mapping[int, RecipientState]) -> Settlement:
+    """Say what becomes of a message that is withdrawn while recipients are still due."""
+    return _withdrawn(known, RowState.CANCELLED, "cancelled")
+
+
+def _withdrawn(known: Mapping[int, RecipientState], state: RowState, decision: str) -> Settlement:
+    """Where another recipient was accepted before, the message did go out: the rest is refused."""
     if RecipientState.ACCEPTED not in known.values():
-        return Settlement(RowState.EXPIRED, "expired", "expired before the call", ())
-    late = tuple(
-        RecipientChange(each, RecipientState.REFUSED, "expired")
-        for each, state in known.items()
-        if state is RecipientState.DUE
+        return Settlement(state, state.value, decision, ())
+    rest = tuple(
+        RecipientChange(each, RecipientState.REFUSED, state.value)
+        for each, theirs in known.items()
+        if theirs is RecipientState.DUE
     )
-    return Settlement(RowState.SUBMITTED, "expired-for-some", "expired before the call", late)
+    return Settlement(RowState.SUBMITTED, f"{state.value}-for-some", decision, rest)
 
 
 def settle(

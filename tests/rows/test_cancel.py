@@ -49,6 +49,12 @@ class TestCancel:
         left = finish(claimed, outcome).state
         assert outbox.cancel(claimed.outbox_id) == (left, False)
 
+    def test_after_a_partial_acceptance_withdraws_the_rest(self) -> None:
+        claimed = started(to=["a@example.com", "b@example.com"])
+        finish(claimed, Outcome.ACCEPTED, Outcome.RETRYABLE)
+        assert outbox.cancel(claimed.outbox_id) == ("submitted", True)
+        assert recipient_states(claimed.outbox_id) == ["accepted", "refused"]
+
     def test_says_that_there_is_no_such_row(self) -> None:
         with pytest.raises(Refused, match="no outbox row 12345"):
             outbox.cancel(12345)

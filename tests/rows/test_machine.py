@@ -219,8 +219,8 @@ class Lifecycle(RuleBasedStateMachine):
         Outbox.update(expires_at=later).where(Outbox.id == row_id).execute()
 
     def cancel(self, row_id: int) -> None:
-        _, changed = outbox.cancel(row_id)
-        if changed and Outbox.get_by_id(row_id).resends == 0:
+        state, _ = outbox.cancel(row_id)
+        if state is RowState.CANCELLED and Outbox.get_by_id(row_id).resends == 0:
             assert not self.accepted_of(row_id)
 
     def look_and_settle(self, row_id: int) -> None:

@@ -1,0 +1,84 @@
+"""The console script `mailer`: its commands, and how it ends.
+
+Exit status 0: done. 1: a clear refusal, one sentence on stderr. 2: wrong usage.
+"""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from mailer import cli_check, cli_decide, cli_read, cli_run, cli_send
+from mailer.cli_session import say
+from mailer.errors import MailerError
+
+
+class _Commands(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; what it refuses becomes its sentence and status 1."""
+        try:
+            return super().invoke(ctx)
+        except MailerError as error:
+            say(str(error))
+            raise typer.Exit(1) from None
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("migrate")(cli_run.migrate)
+app.command("check")(cli_check.check)
+app.command("settings")(cli_check.settings)
+app.command("worker")(cli_run.worker)
+app.command("demo")(cli_run.demo)
+app.command("send")(cli_send.send)
+app.command("status")(cli_read.status)
+app.command("list")(cli_read.list_rows)
+app.command("show")(cli_read.show)
+app.command("resolve")(cli_decide.resolve)
+app.command("requeue")(cli_decide.requeue)
+app.command("cancel")(cli_decide.cancel)
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            typer.echo(version("mailer"))
+        except PackageNotFoundError:
+            typer.echo("not installed")
+        raise typer.Exit
+
+
+@app.callback()
+def _mailer(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """A transactional-email outbox: send, look, settle what is in doubt.
+
+    Settings come from the environment and from a .env file; `mailer settings` lists them.
+    """
+
+
+def main() -> None:
+    """Run one command and end the process."""
+    try:
+        get_command(app)(prog_name="mailer")
+    except Exception:  # noqa: BLE001 - the outermost place: what the interpreter would print may
+        # hold a row's content, so a mistake of ours is told by its type and place.
+        from mailer import log
+
+        log.configure()
+        log.get_logger("mailer.cli").critical("uncaught exception", exc_info=True)
+        sys.exit(1)

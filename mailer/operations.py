@@ -1,0 +1,130 @@
+"""What operators do to a message: one transition and its audit line, in one transaction."""
+
+from dataclasses import dataclass
+
+from mailer import audit, outbox
+from mailer.database import connected, transaction
+from mailer.errors import Refused
+from mailer.settlement import lock_row, settle_doubt
+from mailer.states import Resolution, RowState
+
+MAX_WHY_CHARS = 500
+MAX_ACTOR_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What a verb made of a row."""
+
+    outbox_id: int
+    verb: str
+    before: RowState
+    after: RowState
+
+
+def resolve(outbox_id: int, resolution: Resolution, *, actor: str, why: str) -> Decided:
+    """Settle what is in doubt about a message, because a person knows.
+
+    `accepted`: it is taken for sent. `not_accepted`: the recipients in doubt are due again at once.
+    `actor` says who decides, `why` on what grounds (at most 500 characters, one line). Raises
+    Refused for a row that is not ambiguous, for one that does not exist, and where actor or why
+    are missing.
+    """
+    _check_note(actor, why)
+    with connected(), transaction():
+        row = lock_row(outbox_id)
+        before = row.state
+        if before is not RowState.AMBIGUOUS:
+            raise Refused(f"id: row {outbox_id} is {before}; {_RESOLVE_MEND[before]}")
+        after = settle_doubt(row, resolution, by=f"operator {actor}", evidence=why)
+        return _noted(Decided(outbox_id, f"resolve {resolution}", before, after), actor, why)
+
+
+def requeue(outbox_id: int, *, actor: str, why: str) -> Decided:
+    """Make a failed or suppressed message due again, with a fresh budget.
+
+    Raises Refused for any other state, for a row that does not exist, and where actor or why are
+    missing.
+    """
+    _check_note(actor, why)
+    with connected(), transaction():
+        left = outbox.requeue(outbox_id)
+        return _noted(Decided(outbox_id, "requeue", left, RowState.PENDING), actor, why)
+
+
+def cancel(outbox_id: int, *, actor: str, why: str) -> Decided:
+    """Withdraw a message whose sending has not begun.
+
+    Where some recipients were accepted before, only the others are withdrawn. Raises Refused when its sending has begun or ended, for a row that does not exist, and where
+    actor or why are missing.
+    """
+    _check_note(actor, why)
+    with connected(), transaction():
+        before = lock_row(outbox_id).state
+        after, changed = outbox.cancel(outbox_id)
+        if not changed:
+            raise Refused(f"id: row {outbox_id} is {before}; {_CANCEL_MEND[before]}")
+        return _noted(Decided(outbox_id, "cancel", before, after), actor, why)
+
+
+def note_sent(outbox_id: int, *, actor: str) -> None:
+    """Record, in the transaction that enqueues it, that a message was written by hand.
+
+    Raises Refused where the actor is missing.
+    """
+    _check_text("actor", actor, MAX_ACTOR_CHARS)
+    audit.record(
+        actor=actor,
+        verb="send",
+        outbox_id=outbox_id,
+        before=None,
+        after=RowState.PENDING,
+        why="written by hand",
+    )
+
+
+def _noted(decided: Decided, actor: str, why: str) -> Decided:
+    audit.record(
+        actor=actor,
+        verb=decided.verb,
+        outbox_id=decided.outbox_id,
+        before=decided.before,
+        after=decided.after,
+        why=why,
+    )
+    return decided
+
+
+def _check_note(actor: str, why: str) -> None:
+    _check_text("actor", actor, MAX_ACTOR_CHARS)
+    _check_text("why", why, MAX_WHY_CHARS)
+
+
+def _check_text(field: str, text: str, most_chars: int) -> None:
+    if not text.strip():
+        raise Refused(f"{field}: is empty; it is kept in the audit, so say it")
+    if len(text) > most_chars:
+        raise Refused(f"{field}: is longer than {most_chars} characters; shorten it")
+    if not text.isprintable():
+        raise Refused(f"{field}: holds control characters; write one plain line")
+
+
+_RESOLVE_MEND = {
+    RowState.PENDING: "nothing is in doubt, it is due to be sent",
+    RowState.SENDING: "wait for its attempt to end",
+    RowState.SUBMITTED: "nothing is in doubt, it was accepted",
+    RowState.FAILED: "nothing is in doubt; `mailer requeue ID` sends it again",
+    RowState.SUPPRESSED: "nothing is in doubt, it was not sent",
+    RowState.EXPIRED: "nothing is in doubt, it was not sent",
+    RowState.CANCELLED: "nothing is in doubt, it was not sent",
+}
+
+_CANCEL_MEND = {
+    RowState.SENDING: "its call has begun; wait for its attempt to end",
+    RowState.AMBIGUOUS: "it may have gone out; settle it with `mailer resolve ID`",
+    RowState.SUBMITTED: "it was accepted and cannot be called back",
+    RowState.FAILED: "it will not be sent unless it is requeued",
+    RowState.SUPPRESSED: "it will not be sent unless it is requeued",
+    RowState.EXPIRED: "it will not be sent",
+    RowState.CANCELLED: "it was withdrawn already",
+}
