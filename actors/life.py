@@ -24,9 +24,12 @@ class Life(Middleware):
             lease_seconds=settings.lease_seconds,
         )
 
+    def before_worker_boot(self, broker: Broker, worker: Worker) -> None:
+        """Have the event loop running before the first hint is taken."""
+        self._mailer.start()
+
     def after_worker_boot(self, broker: Broker, worker: Worker) -> None:
         """Begin to work."""
-        self._mailer.start()
         self._poller.start()
         _log.info("worker started", provider=self._mailer.provider.name)
 

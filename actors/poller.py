@@ -2,8 +2,12 @@
 
 import threading
 import time
+from collections.abc import Callable
 
 from actors.declare import Actors
+from mailer.log import get_logger
+
+_log = get_logger("mailer.worker")
 
 LEAST_SWEEP_SECONDS = 1.0
 MOST_SWEEP_SECONDS = 15.0
@@ -39,12 +43,20 @@ class Poller:
 
     def _poll(self) -> None:
         while not self._stopped.is_set():
-            self._actors.deliver()
+            _outlive(self._actors.deliver)
             self._stopped.wait(self._poll_seconds)
 
     def _sweep(self) -> None:
         while not self._stopped.wait(self._sweep_seconds):
-            self._actors.sweep()
+            _outlive(self._actors.sweep)
+
+
+def _outlive(work: Callable[[], None]) -> None:
+    """Do one round; nothing would start a poll again that had ended."""
+    try:
+        work()
+    except Exception:  # noqa: BLE001 - the outermost loop
+        _log.exception("poll failed")
 
 
 def sweep_seconds(lease_seconds: float) -> float:

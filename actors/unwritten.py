@@ -8,8 +8,7 @@ from redis.exceptions import RedisError
 
 from actors.connections import QUEUE
 from mailer.log import get_logger
-from mailer.record import pack
-from mailer.results import Ended
+from mailer.record import Ended, pack
 
 _log = get_logger("mailer.worker")
 

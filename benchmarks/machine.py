@@ -87,4 +87,6 @@ def _unpack_debian_package() -> None:
         (package,) = _CACHE.glob("postfix_*.deb")
         subprocess.run(["dpkg", "-x", package, _CACHE], check=True)
     except (OSError, subprocess.CalledProcessError, ValueError):
-        raise SystemExit("no smtp-sink: install Debian's postfix, or name it by SMTP_SINK") from None
+        raise SystemExit(
+            "no smtp-sink: install Debian's postfix, or name it by SMTP_SINK"
+        ) from None

@@ -18,9 +18,7 @@ import psycopg2
 
 from benchmarks.machine import cpu_seconds, rss_megabytes, smtp_sink
 from benchmarks.messages import HTML, TEXT, content
-from mailer.freeze import Freezer
-from mailer.intake import Intake
-from tests.builders import SECRET, bound_to, prepare
+from tests.builders import SECRET, bound_to, enqueue, prepare
 from tests.servers import PostgresServer
 
 
@@ -62,7 +60,12 @@ def _bare(port: int, sink: int, options: argparse.Namespace) -> Round:
     sink_before, began = cpu_seconds(sink), os.times()
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.bare", *map(str, (port, share, options.concurrency))],
+            [
+                sys.executable,
+                "-m",
+                "benchmarks.bare",
+                *map(str, (port, share, options.concurrency)),
+            ],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -73,7 +76,9 @@ def _bare(port: int, sink: int, options: argparse.Namespace) -> Round:
     used = (ended.children_user - began.children_user) + (
         ended.children_system - began.children_system
     )
-    return Round(rows / took, used / rows * 1e6, 0.0, (cpu_seconds(sink) - sink_before) / rows * 1e6)
+    return Round(
+        rows / took, used / rows * 1e6, 0.0, (cpu_seconds(sink) - sink_before) / rows * 1e6
+    )
 
 
 def _mailer(server: PostgresServer, port: int, sink: int, options: argparse.Namespace) -> Round:
@@ -81,18 +86,14 @@ def _mailer(server: PostgresServer, port: int, sink: int, options: argparse.Name
     prepare(url)
     with _worker(url, port, options) as worker:
         parts = {"worker": worker, "postgresql": server.pid, "sink": sink}
-        before = {name: cpu_seconds(pid) for name, pid in parts.items()}
         queued_at = _queue(url, options.rows)
         filled = {name: cpu_seconds(pid) for name, pid in parts.items()}
         took = _drained(url, options.rows) - queued_at
         used = {name: (cpu_seconds(pid) - filled[name]) / options.rows * 1e6
                 for name, pid in parts.items()}  # fmt: skip
-        del before
         memory = rss_megabytes(worker)
     server.drop_database(url)
-    return Round(
-        options.rows / took, used["worker"], used["postgresql"], used["sink"], memory
-    )
+    return Round(options.rows / took, used["worker"], used["postgresql"], used["sink"], memory)
 
 
 @contextmanager
@@ -136,16 +137,7 @@ def _connected(url: str, processes: int) -> None:
 def _queue(url: str, rows: int) -> float:
     """Enqueue one row through the product, multiply it, and return the commit's moment."""
     with bound_to(url):
-        freezer = Freezer(
-            secret=SECRET, domain="example.com", sender="Shop <shop@example.com>",
-            templates=None, max_bytes=1_000_000,
-        )  # fmt: skip
-        Intake(freezer, lambda: None).enqueue(
-            dedup_key="k0", given={"to": "ann@example.com", "subject": "Your order has been shipped",
-                                   "text": TEXT, "html": HTML},
-            template=None, context=None, stream="default", priority=5, send_at=None,
-            expires_at=None, on_ambiguous="hold",
-        )  # fmt: skip
+        enqueue("k0", subject="Your order has been shipped", text=TEXT, html=HTML)
     connection = psycopg2.connect(url)
     with connection.cursor() as cursor:
         cursor.execute(

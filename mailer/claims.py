@@ -7,7 +7,7 @@ application's open transaction cannot hold up a batch.
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -139,8 +139,8 @@ def begin(claims: Sequence[Claimed]) -> set[int]:
     """
     if not claims:
         return set()
-    ids = json.dumps([[each.attempt_id, each.lease_token] for each in claims])
-    return {each[0] for each in rows(_statements().begin, {"ids": ids})}
+    params = _pairs((each.attempt_id, each.lease_token) for each in claims)
+    return {each[0] for each in rows(_statements().begin, params)}
 
 
 def renew(held: Sequence[Claimed], *, lease_seconds: float) -> set[int]:
@@ -150,10 +150,8 @@ def renew(held: Sequence[Claimed], *, lease_seconds: float) -> set[int]:
     """
     if not held:
         return set()
-    params = {
-        "ids": json.dumps([[each.outbox_id, each.lease_token] for each in held]),
-        "lease": _span(lease_seconds),
-    }
+    params = _pairs((each.outbox_id, each.lease_token) for each in held)
+    params["lease"] = _span(lease_seconds)
     renewed = {each[0] for each in rows(_statements().renew, params)}
     return {each.attempt_id for each in held if each.outbox_id in renewed}
 
@@ -162,17 +160,25 @@ def release(claims: Sequence[Claimed]) -> int:
     """Give back what was claimed and not begun, at no cost; return how many went back."""
     if not claims:
         return 0
-    params = {"ids": json.dumps([[each.attempt_id, each.lease_token] for each in claims])}
+    params = _pairs((each.attempt_id, each.lease_token) for each in claims)
     if is_postgresql():
         return len(rows(POSTGRESQL.release, params))
     with transaction():
         freed = rows(SQLITE.release_attempts, params)
-        rows(SQLITE.release_rows, {"ids": json.dumps([list(each) for each in freed])})
+        rows(SQLITE.release_rows, _pairs((each[0], each[1]) for each in freed))
     return len(freed)
 
 
 def _statements() -> Statements:
     return POSTGRESQL if is_postgresql() else SQLITE
+
+
+def _pairs(leases: Iterable[tuple[int, str]]) -> dict[str, Any]:
+    """Ids with their lease tokens; as arrays, PostgreSQL's planner knows how many there are."""
+    pairs = list(leases)
+    if is_postgresql():
+        return {"ids": [each for each, _ in pairs], "tokens": [token for _, token in pairs]}
+    return {"ids": json.dumps(pairs)}
 
 
 def _span(seconds: float) -> float | str:

@@ -6,7 +6,8 @@ from mailer.database import SQLITE_NOW
 
 _FIELDS = """o.id, {attempt}, o.last_number, {tag}, o.dedup_key, o.message_id, o.created_at,
     {age}, {expires_in}, o.attempts, o.evidence, o.resends, o.attachments <> '[]', o.template,
-    o.context, {recipients}, o.sender, o."to", o.cc, o.bcc, o.reply_to, o.subject, o.text, o.html, o.headers"""
+    o.context, {recipients}, o.sender, o."to", o.cc, o.bcc, o.reply_to, o.subject,
+    o.text, o.html, o.headers"""
 
 _PG_FIELDS = _FIELDS.format(
     attempt="o.attempt_id",
@@ -59,6 +60,8 @@ class SqliteStatements(Statements):
     release_rows: str
 
 
+# Only a row that is being sent has a lease token (a CHECK says so). Asking for the state besides
+# would offer the planner the index of leased rows, whose dead entries it would then walk over.
 POSTGRESQL = PostgresqlStatements(
     # One index probe for each priority: rows of an urgent priority that wait for their next
     # attempt would otherwise be walked over before the due rows of the next one are reached.
@@ -90,7 +93,7 @@ UPDATE email_outbox o SET message_id = %(message_id)s, fingerprint = %(fingerpri
     headers = c.headers, attachments = c.attachments
 FROM jsonb_to_record(%(columns)s::jsonb) AS c(sender text, "to" jsonb, cc jsonb, bcc jsonb,
     reply_to jsonb, subject text, text text, html text, headers jsonb, attachments jsonb)
-WHERE o.id = %(id)s AND o.lease_token = %(token)s AND o.state = 'sending' RETURNING o.id
+WHERE o.id = %(id)s AND o.lease_token = %(token)s RETURNING o.id
 """,
     freeze_recipients="""
 INSERT INTO email_recipient (outbox_id, address, address_key, role)
@@ -101,10 +104,10 @@ RETURNING id, address
     attachments="SELECT attachments FROM email_outbox WHERE id = %(id)s",
     begin="""
 WITH mine AS (
-    SELECT a.id FROM json_array_elements(%(ids)s::json) AS t(pair)
-    JOIN email_attempt a ON a.id = (pair->>0)::bigint AND a.lease_token = pair->>1
+    SELECT a.id FROM unnest(%(ids)s::bigint[], %(tokens)s::text[]) AS t(id, token)
+    JOIN email_attempt a ON a.id = t.id AND a.lease_token = t.token
     JOIN email_outbox o ON o.id = a.outbox_id AND o.lease_token = a.lease_token
-    WHERE a.state = 'claimed' AND o.state = 'sending' AND o.lease_expires_at > now()
+    WHERE a.state = 'claimed' AND o.lease_expires_at > now()
         AND (o.expires_at IS NULL OR o.expires_at > now())
     FOR UPDATE OF a SKIP LOCKED
 )
@@ -113,19 +116,20 @@ FROM mine WHERE a.id = mine.id AND a.state = 'claimed' RETURNING a.id
 """,
     renew="""
 WITH held AS (
-    SELECT o.id FROM json_array_elements(%(ids)s::json) AS t(pair)
-    JOIN email_outbox o ON o.id = (pair->>0)::bigint AND o.lease_token = pair->>1
-    WHERE o.state = 'sending' FOR UPDATE OF o SKIP LOCKED
+    SELECT o.id FROM unnest(%(ids)s::bigint[], %(tokens)s::text[]) AS t(id, token)
+    JOIN email_outbox o ON o.id = t.id AND o.lease_token = t.token
+    FOR UPDATE OF o SKIP LOCKED
 )
 UPDATE email_outbox o SET lease_expires_at = now() + make_interval(secs => %(lease)s)
 FROM held WHERE o.id = held.id RETURNING o.id
 """,
     release="""
 WITH mine AS (
-    SELECT o.id, a.id AS attempt_id FROM json_array_elements(%(ids)s::json) AS t(pair)
-    JOIN email_attempt a ON a.id = (pair->>0)::bigint AND a.lease_token = pair->>1
+    SELECT o.id, a.id AS attempt_id
+    FROM unnest(%(ids)s::bigint[], %(tokens)s::text[]) AS t(id, token)
+    JOIN email_attempt a ON a.id = t.id AND a.lease_token = t.token
     JOIN email_outbox o ON o.id = a.outbox_id AND o.lease_token = a.lease_token
-    WHERE a.state = 'claimed' AND o.state = 'sending' FOR UPDATE SKIP LOCKED
+    WHERE a.state = 'claimed' FOR UPDATE SKIP LOCKED
 ), freed AS (
     UPDATE email_attempt a SET state = 'released', finished_at = now(), decision = 'released'
     FROM mine WHERE a.id = mine.attempt_id AND a.state = 'claimed' RETURNING a.outbox_id

@@ -55,8 +55,9 @@ def requeue(outbox_id: int, *, actor: str, why: str) -> Decided:
 def cancel(outbox_id: int, *, actor: str, why: str) -> Decided:
     """Withdraw a message whose sending has not begun.
 
-    Where some recipients were accepted before, only the others are withdrawn. Raises Refused when its sending has begun or ended, for a row that does not exist, and where
-    actor or why are missing.
+    Where some recipients were accepted before, only the others are withdrawn. Raises Refused when
+    its sending has begun or ended, for a row that does not exist, and where actor or why are
+    missing.
     """
     _check_note(actor, why)
     with connected(), transaction():

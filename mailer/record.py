@@ -14,6 +14,8 @@ from mailer.outcome import CallResult, Outcome, RecipientVerdict, Scope
 from mailer.results import Ended
 from mailer.retry import Jitter, RetryPolicy
 
+__all__ = ["Carried", "Ended", "Recorder", "pack", "unpack"]
+
 Carried = dict[str, Any]
 
 

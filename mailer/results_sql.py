@@ -12,8 +12,7 @@ WITH r AS MATERIALIZED (
         next_attempt_at = CASE WHEN r.delay IS NULL THEN o.next_attempt_at
             ELSE now() + make_interval(secs => r.delay) END,
         finished_at = CASE WHEN r.final THEN now() END
-    FROM r WHERE o.id = r.outbox_id AND o.lease_token = r.token AND o.state = 'sending'
-        AND o.evidence = r.evidence
+    FROM r WHERE o.id = r.outbox_id AND o.lease_token = r.token AND o.evidence = r.evidence
     RETURNING o.id, r.attempt_id
 ), ended AS (
     UPDATE email_attempt a SET state = 'finished', finished_at = now(), outcome = r.outcome,

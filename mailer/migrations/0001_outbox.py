@@ -4,6 +4,8 @@ Plain SQL, because what the database refuses is the point of this file: a row th
 the state machine must fail here even when it comes from another program.
 """
 
+from peewee import Database
+
 from mailer.migrations.dialect import define
 
 OUTBOX = """
@@ -141,7 +143,8 @@ INDEXES = (
 )
 
 
-def up(migrator, db):
+def up(_: object, db: Database) -> None:
+    """Create the tables and their indexes."""
     for table in (OUTBOX, RECIPIENT, ATTEMPT, AUDIT):
         db.execute_sql(define(table))
     for index in INDEXES:

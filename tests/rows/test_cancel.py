@@ -1,6 +1,7 @@
 """Withdrawing and requeueing: what they reach, what they leave alone, and who wins a race."""
 
 import threading
+from collections.abc import Callable
 
 import psycopg2
 import pytest
@@ -141,6 +142,8 @@ def test_a_sweep_and_a_begin_never_both_win(postgres_outbox: str) -> None:
 class _other_connection:  # noqa: N801 - reads as the context manager that it is
     """Runs row functions on a connection of its own, one at a time."""
 
+    _answer: object
+
     def __init__(self, url: str) -> None:
         self._url = url
 
@@ -150,12 +153,12 @@ class _other_connection:  # noqa: N801 - reads as the context manager that it is
     def __exit__(self, *_: object) -> None:
         self._thread.join(10)
 
-    def run(self, function: object) -> None:
+    def run(self, function: Callable[[], object]) -> None:
         def work() -> None:
             with database.connected():
-                self._answer = function()  # type: ignore[operator]
+                self._answer = function()
 
-        self._answer: object = None
+        self._answer = None
         self._thread = threading.Thread(target=work)
         self._thread.start()
 

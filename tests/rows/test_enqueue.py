@@ -136,7 +136,7 @@ class TestEnqueue:
         folder.mkdir()
         (folder / "subject.txt").write_text("Welcome {{ name }}")
         (folder / "body.txt").write_text("Hello {{ name }}")
-        options = {
+        options: dict[str, Any] = {
             "template": "welcome-v1",
             "context": {"name": "Ann"},
             "subject": None,

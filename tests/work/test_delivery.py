@@ -178,7 +178,7 @@ class TestDelivery:
             running.delivery.deliver()
         assert states() == {"failed": 3, "submitted": 1}
         reasons = {
-            each.outbox.dedup_key: each.reason
+            each.outbox.dedup_key: each.reason or ""
             for each in Attempt.select().where(Attempt.outcome == "permanent")
         }
         assert reasons["bad"].startswith("to[0]: ")

@@ -12,9 +12,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from mailer.cli_show import console, show_timeline
-from mailer.demo_sink import Entry
-from mailer.demo_story import finished
+from mailer.cli.show import console, show_timeline
+from mailer.demo.sink import Entry
+from mailer.demo.story import finished
 from mailer.outcome import Outcome
 from mailer.states import RowState
 from mailer.views import AttemptView, Timeline

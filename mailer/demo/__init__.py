@@ -21,10 +21,10 @@ from pathlib import Path
 import mailer
 from mailer import log, operations, reports
 from mailer.database import AWAY
-from mailer.demo_app import Declined, SignUps, decline
-from mailer.demo_screen import Screen, relay_line
-from mailer.demo_sink import HOST, Entry, Relay, running
-from mailer.demo_story import (
+from mailer.demo.app import Declined, SignUps, decline
+from mailer.demo.screen import Screen, relay_line
+from mailer.demo.sink import HOST, Entry, Relay, running
+from mailer.demo.story import (
     DECLINED_EMAIL,
     DECLINED_NAME,
     STORIES,
@@ -49,7 +49,7 @@ INTERRUPTED = 130
 _LOOK_SECONDS = 0.05
 _DATABASE = "mailer.db"
 _LOG = "worker.log"
-_TEMPLATES = Path(__file__).with_name("demo_templates")
+_TEMPLATES = Path(__file__).with_name("templates")
 _OPERATOR = "demo"
 _COMMANDS = (
     "status",
@@ -283,7 +283,3 @@ def _logging_to(path: Path) -> Iterator[None]:
             root.handlers[:] = handlers
             root.setLevel(level)
             sys.excepthook, threading.excepthook = hooks
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mailer.cli_session import Actor, RowArguments, Why, actor_or_user, at_work, on_terminal, row_id
+from mailer.cli.session import Actor, RowArguments, Why, actor_or_user, at_work, on_terminal, row_id
 from mailer.errors import Refused
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from mailer.cli_session import Actor, actor_or_user, at_work, on_terminal, say
+from mailer.cli.session import Actor, actor_or_user, at_work, on_terminal, say
 from mailer.errors import InvalidEmail
 from mailer.states import FINAL_STATES, OnAmbiguous, RowState
 
@@ -107,7 +107,7 @@ def _enqueue(settings: "Settings", key: str, message: dict[str, Any], actor: str
 def _show_end(outbox_id: int, settings: "Settings") -> None:
     """Exit with 1 unless the message was taken."""
     from mailer import reports
-    from mailer.cli_show import show_timeline
+    from mailer.cli.show import show_timeline
 
     state = _await_end(outbox_id)
     show_timeline(reports.timeline(outbox_id, max_resends=settings.max_resends))

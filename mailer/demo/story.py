@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mailer.demo_sink import Entry, Temper
+from mailer.demo.sink import Entry, Temper
 from mailer.outcome import Outcome
 from mailer.states import AttemptState, Resolution, RowState
 from mailer.views import AttemptView, Timeline

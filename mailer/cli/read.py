@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from mailer.cli_session import AsJson, RowArgument, at_work, print_json, row_id
+from mailer.cli.session import AsJson, RowArgument, at_work, print_json, row_id
 from mailer.states import RowState
 
 
@@ -17,7 +17,7 @@ def status(*, as_json: AsJson = False) -> None:
     if as_json:
         print_json(found)
         return
-    from mailer.cli_show import show_status
+    from mailer.cli.show import show_status
 
     show_status(found)
 
@@ -38,7 +38,7 @@ def list_rows(
     if as_json:
         print_json(found)
         return
-    from mailer.cli_show import show_listing
+    from mailer.cli.show import show_listing
 
     show_listing(found)
 
@@ -52,6 +52,6 @@ def show(row: RowArgument, *, as_json: AsJson = False) -> None:
     if as_json:
         print_json(found)
         return
-    from mailer.cli_show import show_timeline
+    from mailer.cli.show import show_timeline
 
     show_timeline(found)

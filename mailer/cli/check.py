@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from mailer.cli_session import AsJson, print_json
+from mailer.cli.session import AsJson, print_json
 from mailer.errors import MailerError, SettingsError
 from mailer.provider import Finding
 
@@ -28,7 +28,7 @@ def check(*, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"ok": ok, "findings": findings})
     else:
-        from mailer.cli_show import show_findings
+        from mailer.cli.show import show_findings
 
         show_findings(findings)
     if not ok:
@@ -101,7 +101,7 @@ def settings(*, as_json: AsJson = False) -> None:
         names = ("variable", "value", "default", "meaning")
         print_json({"settings": [dict(zip(names, line, strict=True)) for line in lines]})
         return
-    from mailer.cli_show import show_settings
+    from mailer.cli.show import show_settings
 
     show_settings(lines)
 

@@ -10,8 +10,8 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from mailer import cli_check, cli_decide, cli_read, cli_run, cli_send
-from mailer.cli_session import say
+from mailer.cli import check, decide, read, run, send
+from mailer.cli.session import say
 from mailer.errors import MailerError
 
 
@@ -32,18 +32,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("migrate")(cli_run.migrate)
-app.command("check")(cli_check.check)
-app.command("settings")(cli_check.settings)
-app.command("worker")(cli_run.worker)
-app.command("demo")(cli_run.demo)
-app.command("send")(cli_send.send)
-app.command("status")(cli_read.status)
-app.command("list")(cli_read.list_rows)
-app.command("show")(cli_read.show)
-app.command("resolve")(cli_decide.resolve)
-app.command("requeue")(cli_decide.requeue)
-app.command("cancel")(cli_decide.cancel)
+app.command("migrate")(run.migrate)
+app.command("check")(check.check)
+app.command("settings")(check.settings)
+app.command("worker")(run.worker)
+app.command("demo")(run.demo)
+app.command("send")(send.send)
+app.command("status")(read.status)
+app.command("list")(read.list_rows)
+app.command("show")(read.show)
+app.command("resolve")(decide.resolve)
+app.command("requeue")(decide.requeue)
+app.command("cancel")(decide.cancel)
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so
