@@ -16,7 +16,7 @@ _log = get_logger("mailer.worker")
 def through(broker: Broker) -> Callable[[Sequence[Ended]], bool]:
     """Build what hands results to the `record` actor by way of `broker`.
 
-    It returns False when the broker is away too, and the results stay where they are.
+    It returns False when the broker is away too.
     """
 
     def take(ended: Sequence[Ended]) -> bool:

@@ -16,6 +16,7 @@ from peewee import (
     SqliteDatabase,
 )
 from playhouse.db_url import connect as connect_url
+from playhouse.pool import MaxConnectionsExceeded
 
 from mailer.errors import MailerError, NotBound
 
@@ -39,8 +40,8 @@ __all__ = [
 proxy = DatabaseProxy()
 """What every model is bound to; filled by `bind`."""
 
-AWAY = (OperationalError, InterfaceError)
-"""What is raised when the database cannot be reached, or asks to try again."""
+AWAY = (OperationalError, InterfaceError, MaxConnectionsExceeded)
+"""What is raised when the database cannot be reached, is full, or asks to try again."""
 
 _SESSION = "-c timezone=UTC"
 _KEEPALIVE = {
@@ -48,6 +49,7 @@ _KEEPALIVE = {
     "keepalives_idle": 30,
     "keepalives_interval": 10,
     "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
     "connect_timeout": 10,
 }
 _SQLITE_OLDEST = (3, 38, 0)

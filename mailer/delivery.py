@@ -26,7 +26,7 @@ from mailer.retry import Jitter, RetryPolicy
 _log = get_logger("mailer.delivery")
 
 Unwritten = Callable[[Sequence[Ended]], bool]
-"""Takes results that the database would not take; False leaves them with the caller."""
+"""Takes a copy of results that the database would not take; False when it could not."""
 
 
 RECONNECT_SECONDS = 1.0
@@ -77,6 +77,7 @@ class Delivery:
         self._stop_deadline = 0.0
         self._ready: deque[Flight] = deque()
         self._ended: list[Ended] = []
+        self._handed_over: set[int] = set()
         self._next_claim = 0.0
         self._next_renewal = 0.0
 
@@ -170,12 +171,14 @@ class Delivery:
                 begun = claims.begin([each.claimed for each in group])
         except AWAY:
             # Whether the marks were committed is unknown; that nothing was sent is not.
-            self._keep(ended + [_ended(each, _not_recorded(each)) for each in group])
+            unsent = [_ended(each, _not_recorded(each)) for each in group]
+            self._ended = ended + unsent + self._ended
             raise
         except DatabaseError:
             self._ready.extendleft(reversed(group))
             self._write_singly(ended)
             return
+        self._handed_over.clear()
         self._report(ended, written)
         self._airspace.start([each for each in group if each.claimed.attempt_id in begun])
         self._set_aside([each for each in group if each.claimed.attempt_id not in begun])
@@ -186,7 +189,7 @@ class Delivery:
             try:
                 self._report([each], results.finish([each], self._policy, self._jitter))
             except AWAY:
-                self._keep([each])
+                self._ended.append(each)
                 raise
             except DatabaseError as error:
                 _log.error(
@@ -227,11 +230,6 @@ class Delivery:
                 each.lease_deadline = asked_at + self._pace.lease_seconds
         self._ready = deque(each for each in self._ready if each.refusal() is None)
 
-    def _keep(self, ended: list[Ended]) -> None:
-        """Hand unwritten results to whoever outlives this process, else keep them."""
-        if ended and not self._unwritten(ended):
-            self._ended = ended + self._ended
-
     def _recover(self, error: Exception) -> bool:
         """Come back from a lost database; False when there is nothing to come back for.
 
@@ -244,9 +242,20 @@ class Delivery:
         if not self._airspace.flying and not self._ended:
             return False
         self._take_landings(RECONNECT_SECONDS)
-        with contextlib.suppress(*AWAY):
+        try:
             bound().connect(reuse_if_open=True)
+        except AWAY:
+            self._hand_over()
         return True
+
+    def _hand_over(self) -> None:
+        """Give a copy of what is unwritten to whoever outlives this process.
+
+        Both copies are written when the database is back: the second changes nothing.
+        """
+        fresh = [each for each in self._ended if each.attempt_id not in self._handed_over]
+        if fresh and self._unwritten(fresh):
+            self._handed_over.update(each.attempt_id for each in fresh)
 
     def _wind_down(self) -> None:
         """Stop: give back, wait for what is in flight, and write down what is still open."""

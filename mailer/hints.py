@@ -13,7 +13,7 @@ from collections.abc import Callable
 Nudge = Callable[[], None]
 """Says that something may be due; never raises and never waits."""
 
-_LAST_WORD_SECONDS = 0.5
+_LAST_WORD_SECONDS = 2.0
 
 
 def silent() -> None:
@@ -27,6 +27,9 @@ class Hinter:
 
     def __init__(self, redis_url: str) -> None:
         self._redis_url = redis_url
+        # What the broker's client needs of it cannot be imported any more once the main thread has
+        # ended, and a script may end right after its commit.
+        importlib.import_module("concurrent.futures.thread")
         self._forget()
         # Threads and locks do not survive a fork, and preforking servers fork after the import.
         os.register_at_fork(after_in_child=self._forget)

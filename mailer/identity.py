@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+import re
 from base64 import b32encode
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -12,6 +13,8 @@ from mailer.errors import InvalidEmail
 _PURPOSE = b"mailer message-id\x00"
 """The same secret signs links; a Message-ID must never be usable as such a signature."""
 _DIGEST_OCTETS = 20
+
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def message_id(dedup_key: str, *, secret: str | bytes, domain: str) -> str:
@@ -40,12 +43,15 @@ def fingerprint(payload: Mapping[str, Any]) -> str:
             allow_nan=False,
             default=_refuse,
         )
-        return hashlib.sha256(text.encode()).hexdigest()
+        digest = hashlib.sha256(text.encode()).hexdigest()
     except (TypeError, ValueError, RecursionError):
         raise InvalidEmail(
             "context",
             "is not JSON: give text keys, finite numbers, valid Unicode and no circular reference",
         ) from None
+    if _NUL.search(text):
+        raise InvalidEmail("context", "must not hold a NUL character, which no column can store")
+    return digest
 
 
 def _refuse(value: object) -> NoReturn:

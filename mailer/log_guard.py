@@ -26,6 +26,10 @@ DEPTH_LIMIT = 6
 """Nested deeper than this, a value is left out."""
 
 _SIGNS = ("@", "\uff20", "%40")
+TOKEN_CHARS = 32
+"""Lease tokens and request tags are so many hexadecimal digits."""
+
+_TOKEN = re.compile(rf"\b[0-9a-f]{{{TOKEN_CHARS}}}\b")
 _AT = re.compile(rf"\S(?:{'|'.join(_SIGNS)})\S")
 """An address (RFC 5321 4.1.2, in any script) or the user part of a URL (RFC 3986 3.2.1)."""
 
@@ -71,7 +75,7 @@ def _text(text: str) -> str:
     # Looked for one by one first: a search by pattern costs several times as much.
     if any(sign in text for sign in _SIGNS) and _AT.search(text):
         return REDACTED
-    return str(text)
+    return _TOKEN.sub(REDACTED, text) if len(text) >= TOKEN_CHARS else str(text)
 
 
 def _told(value: object) -> str:

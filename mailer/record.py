@@ -1,7 +1,7 @@
 """Results that the database would not take when they came: carried elsewhere, written later.
 
-What is carried names rows by id and holds classified outcomes. Texts in which a provider may have
-repeated an address are left out.
+What is carried names rows by id and holds classified outcomes and the provider's id. Texts in
+which a provider may have repeated an address are left out.
 """
 
 from collections.abc import Sequence
@@ -50,6 +50,7 @@ def pack(ended: Ended) -> Carried:
         "stage": result.stage,
         "rule": result.rule,
         "code": result.code,
+        "provider_id": None if "@" in (result.provider_id or "") else result.provider_id,
         "retry_after_seconds": result.retry_after_seconds,
         "recipients": [
             [each.recipient_id, each.outcome.value, each.scope.value, each.rule, each.code]
@@ -71,6 +72,7 @@ def unpack(carried: Carried) -> Ended:
         rule=carried["rule"],
         recipients=verdicts,
         code=carried["code"],
+        provider_id=carried["provider_id"],
         retry_after_seconds=carried["retry_after_seconds"],
     )
     return Ended(carried["outbox_id"], carried["attempt_id"], carried["lease_token"], result)

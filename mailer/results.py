@@ -50,16 +50,19 @@ class Written:
 
 
 def finish(ended: Sequence[Ended], policy: RetryPolicy, jitter: Jitter) -> list[Written]:
-    """Write results down, all in one transaction, and say what each made of its row.
+    """Write results down and say what each made of its row.
 
     Only the holder of the lease changes a row; what anybody else learned is kept on its attempt as
     evidence and may settle it there. Writing the same result twice changes nothing.
     """
     if not ended:
         return []
-    with transaction():
-        written = _finish_in_bulk(ended, policy, jitter) if is_postgresql() else {}
-        return [written.get(each.attempt_id) or _finish_one(each, policy, jitter) for each in ended]
+    written = _finish_in_bulk(ended, policy, jitter) if is_postgresql() else {}
+    left = [each for each in ended if each.attempt_id not in written]
+    if left:
+        with transaction():
+            written |= {each.attempt_id: _finish_one(each, policy, jitter) for each in left}
+    return [written[each.attempt_id] for each in ended]
 
 
 def _finish_in_bulk(

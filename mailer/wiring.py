@@ -56,7 +56,7 @@ def settings_for_worker(env_file: Path | None = None) -> Settings:
 def assemble(settings: Settings, *, unwritten: Unwritten | None = None) -> Mailer:
     """Put a worker process together; nothing is connected or started yet.
 
-    `unwritten` takes results that the database would not take.
+    `unwritten` takes a copy of results that the database would not take.
     """
     policy = retry_policy(settings)
     jitter = random.SystemRandom().random
@@ -72,7 +72,7 @@ def assemble(settings: Settings, *, unwritten: Unwritten | None = None) -> Maile
         policy=policy,
         jitter=jitter,
         provider_name=provider.name,
-        unwritten=unwritten or _keep,
+        unwritten=unwritten or _nowhere,
     )
     return Mailer(
         settings,
@@ -114,5 +114,5 @@ def pace(settings: Settings) -> Pace:
     )
 
 
-def _keep(_: Sequence[Ended]) -> bool:
+def _nowhere(_: Sequence[Ended]) -> bool:
     return False

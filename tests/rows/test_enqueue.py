@@ -203,3 +203,27 @@ def _waits_for_a_lock(url: str) -> bool:
             return bool(waiting)
     finally:
         connection.close()
+
+
+@pytest.mark.usefixtures("outbox")
+@pytest.mark.parametrize(
+    "context", [{"a": "\0"}, {"a": "\ud800"}, {"a": float("nan")}, {"a": object()}, {"a": {1, 2}}]
+)
+def test_a_context_that_cannot_be_stored_is_refused_and_aborts_nothing(
+    context: dict[str, Any], tmp_path: Any
+) -> None:
+    folder = tmp_path / "plain-v1"
+    folder.mkdir()
+    (folder / "subject.txt").write_text("Hello")
+    (folder / "body.txt").write_text("Hello")
+    with database.transaction():
+        with pytest.raises(InvalidEmail, match=r"^context"):
+            enqueue(
+                template="plain-v1",
+                context=context,
+                subject=None,
+                text=None,
+                freezer=freezer(templates=tmp_path),
+            )
+        enqueue("second")
+    assert Outbox.select().count() == 1

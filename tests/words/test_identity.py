@@ -15,10 +15,13 @@ json_values = st.recursive(
     | st.booleans()
     | st.integers()
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=["Cs"])),
+    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), inner)
+        | st.dictionaries(
+            st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=5),
+            inner,
+        )
     ),
     max_leaves=8,
 )
@@ -111,3 +114,14 @@ def test_fingerprint_names_the_type_and_not_the_value() -> None:
         fingerprint({"context": {"token": b"hunter2"}})
 
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["a\0b", ["\0"], {"k\0": 1}, "\\\0"])
+def test_a_nul_is_refused_because_no_column_can_store_it(value: object) -> None:
+    with pytest.raises(InvalidEmail, match="NUL"):
+        fingerprint({"context": value})
+
+
+@pytest.mark.parametrize("value", ["\\u0000", "\\\\u0000"])
+def test_text_that_only_spells_a_nul_is_fine(value: str) -> None:
+    assert fingerprint({"context": value})

@@ -284,3 +284,10 @@ class TestExceptions:
         assert [line["level"] for line in lines()] == ["critical", "critical"]
         assert all("builtins.ValueError" in line["exception"] for line in lines())
         assert "canary" not in json.dumps(lines())
+
+
+def test_a_lease_token_is_cut_out_wherever_it_stands(lines: Lines) -> None:
+    token = "0123456789abcdef" * 2
+    logging.getLogger("foreign").warning("failed: record([{'lease_token': '%s'}])", token)
+    (line,) = lines()
+    assert line["event"] == f"failed: record([{{'lease_token': '{REDACTED}'}}])"

@@ -62,7 +62,6 @@ def worker(
     concurrency: int = 4,
     lease_seconds: float = 60.0,
     shutdown_seconds: float = 20.0,
-    takes_unwritten: bool = True,
     **freezing: object,
 ) -> Iterator[Worker]:
     """Put a delivery together around a scripted provider."""
@@ -73,7 +72,7 @@ def worker(
 
     def take(ended: Sequence[Ended]) -> bool:
         kept.extend(ended)
-        return takes_unwritten
+        return True
 
     delivery = Delivery(
         airspace=Airspace(loop, scripted),
@@ -341,20 +340,17 @@ def test_nothing_is_open_or_locked_during_a_call(postgres_outbox: str) -> None:
     assert states() == {"submitted": 5}
 
 
-@pytest.mark.parametrize("takes", [True, False])
-def test_results_survive_the_loss_of_the_database_connection(
-    postgres_outbox: str, takes: bool
-) -> None:
-    """Cut between the provider's answer and its writing: handed over, or kept and written."""
+def test_results_survive_the_loss_of_the_database_connection(postgres_outbox: str) -> None:
+    """Cut between the provider's answer and its writing."""
     enqueue(to="stall@example.com")
-    with worker(takes_unwritten=takes) as running:
+    with worker() as running:
         running.run()
         until(lambda: running.provider.in_flight == 1)
         _cut_others(postgres_outbox)
         running.loop.call(running.provider.let_go.set)
         running.join()
-    assert [each.result.outcome for each in running.unwritten] == ["accepted"]
-    assert states() == {"sending" if takes else "submitted": 1}
+    assert running.unwritten == []
+    assert states() == {"submitted": 1}
     assert sum(running.provider.accepted.values()) == 1
 
 

@@ -1,0 +1,142 @@
+"""The Procfile's own worker command, in a process group that can be killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+
+from tests.system.polling import eventually
+from tests.system.sink import ROOT
+
+EXIT_SECONDS = 25.0
+"""A platform kills a process that has not ended this long after SIGTERM, and a little more."""
+
+# Ends the group however the tests end: its input is closed then. A line on it means all is well.
+_KEEPER = 'read -r well || kill -KILL -- "-$1"'
+
+
+def procfile_command(entry: str) -> str:
+    """Return the command line of one entry of the Procfile."""
+    lines = (ROOT / "Procfile").read_text().splitlines()
+    commands = dict(line.split(": ", 1) for line in lines if line)
+    return commands[entry]
+
+
+def process_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment with our programs in it, `variables`, and nothing of the tests' own."""
+    programs = Path(sys.executable).parent
+    return {
+        "PATH": f"{programs}{os.pathsep}{os.defpath}",
+        "PYTHONPATH": str(ROOT),
+        "LC_ALL": "C.UTF-8",
+        **variables,
+    }
+
+
+class Worker:
+    """One start of the Procfile's worker, with all its processes, logging to a file.
+
+    It works in `folder`, where no `.env` file of a developer's is found.
+    """
+
+    def __init__(self, variables: Mapping[str, str], folder: Path) -> None:
+        self._log = folder / f"worker-{len(list(folder.glob('worker-*.log')))}.log"
+        with self._log.open("wb") as log:
+            self._main = subprocess.Popen(
+                ["/bin/sh", "-c", procfile_command("worker")],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=folder,
+                env=process_environment(variables),
+                start_new_session=True,
+            )
+        self._keeper = subprocess.Popen(
+            ["/bin/sh", "-c", _KEEPER, "keeper", str(self._main.pid)],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self.has_ended():
+            self.resume()
+            self.kill()
+        self._dismiss_keeper()
+
+    @property
+    def log(self) -> str:
+        """All that the worker has written to its two outputs."""
+        return self._log.read_text()
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """Return the log's lines of this event."""
+        lines = [json.loads(line) for line in self.log.splitlines() if line.startswith("{")]
+        return [each for each in lines if each["event"] == name]
+
+    def wait_started(self, processes: int = 1) -> None:
+        """Return once every worker process has said that it works."""
+        eventually(
+            lambda: (
+                len(self.events("worker started")) >= processes or self._main.poll() is not None
+            ),
+            "the worker starts",
+        )
+        assert self._main.poll() is None, self.log
+
+    def processes(self) -> list[psutil.Process]:
+        """Return the processes that work: dramatiq's children."""
+        return psutil.Process(self._main.pid).children()
+
+    def has_ended(self) -> bool:
+        """Whether the first process is gone."""
+        return self._main.poll() is not None
+
+    def kill(self) -> None:
+        """End all processes at once, as the kernel does when memory runs out."""
+        family = [psutil.Process(self._main.pid), *self.processes()]
+        os.killpg(self._main.pid, signal.SIGKILL)
+        self._main.wait(EXIT_SECONDS)
+        _, alive = psutil.wait_procs(family, EXIT_SECONDS)
+        assert alive == []
+
+    def pause(self) -> None:
+        """Stop all processes where they are, as a machine does that goes to sleep."""
+        os.killpg(self._main.pid, signal.SIGSTOP)
+        family = [psutil.Process(self._main.pid), *self.processes()]
+        eventually(
+            lambda: all(each.status() == psutil.STATUS_STOPPED for each in family),
+            "all processes stand still",
+        )
+
+    def resume(self) -> None:
+        """Let paused processes go on."""
+        os.killpg(self._main.pid, signal.SIGCONT)
+
+    def terminate(self) -> None:
+        """Ask for the end, as a platform does: the first process alone is told."""
+        self._main.send_signal(signal.SIGTERM)
+
+    def wait_exit(self) -> int:
+        """Return the exit code; fail when the worker outstays a platform's patience."""
+        family = [] if self.has_ended() else self.processes()
+        code = self._main.wait(EXIT_SECONDS)
+        _, alive = psutil.wait_procs(family, 1)
+        assert alive == []
+        return code
+
+    def stop(self) -> int:
+        """Ask for the end and wait for it."""
+        self.terminate()
+        return self.wait_exit()
+
+    def _dismiss_keeper(self) -> None:
+        self._keeper.communicate(b"well\n", timeout=EXIT_SECONDS)
