@@ -175,6 +175,8 @@ class Delivery:
             self._ended = ended + unsent + self._ended
             raise
         except DatabaseError:
+            if not ended:
+                raise
             self._ready.extendleft(reversed(group))
             self._write_singly(ended)
             return
@@ -228,7 +230,9 @@ class Delivery:
         for each in held:
             if each.claimed.attempt_id in renewed:
                 each.lease_deadline = asked_at + self._pace.lease_seconds
-        self._ready = deque(each for each in self._ready if each.refusal() is None)
+        self._ready = deque(
+            each for each in self._ready if each.refusal() is not Refusal.LEASE_EXPIRED
+        )
 
     def _recover(self, error: Exception) -> bool:
         """Come back from a lost database; False when there is nothing to come back for.

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from mailer import claims
 from mailer.compose import compose
-from mailer.database import transaction
+from mailer.database import AWAY, DatabaseError, transaction
 from mailer.email import Email
 from mailer.errors import MailerError
 from mailer.flight import Flight
-from mailer.freeze import Freezer
+from mailer.freeze import Freezer, Frozen
 from mailer.outcome import CallResult, Outcome, Scope
 
 
@@ -54,17 +54,26 @@ class Loader:
             return _unfit(flight, "freeze", "invalid", str(error))
         except Exception as error:  # noqa: BLE001 - one message must not stop the queue
             return _unfit(flight, "freeze", "freeze-failed", type(error).__name__)
+        return _store(flight, frozen)
+
+
+def _store(flight: Flight, frozen: Frozen) -> CallResult | None:
+    try:
         following = claims.freeze(
-            claimed,
+            flight.claimed,
             columns=frozen.columns,
             message_id=frozen.message_id,
             fingerprint=frozen.fingerprint,
             template_version=frozen.template_version,
             recipients=frozen.recipients,
         )
-        if following is not None:
-            flight.claimed = following
-        return None
+    except AWAY:
+        raise
+    except DatabaseError as error:
+        return _unfit(flight, "freeze", "not-storable", type(error).__name__)
+    if following is not None:
+        flight.claimed = following
+    return None
 
 
 def _compose(flight: Flight) -> CallResult | None:

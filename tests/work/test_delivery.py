@@ -17,7 +17,7 @@ from mailer.outcome import CallResult, Outcome, Scope
 from mailer.provider import Call
 from mailer.reconcile import Sweeper
 from mailer.results import Ended
-from mailer.tables import Attempt, Outbox
+from mailer.tables import Attempt, Outbox, Recipient
 from tests.builders import (
     POLICY,
     enqueue,
@@ -183,6 +183,20 @@ class TestDelivery:
         assert reasons["bad"].startswith("to[0]: ")
         assert reasons["template"].startswith("template: ")
         assert "nobody" not in reasons["bad"]
+
+    def test_a_row_that_cannot_be_frozen_in_the_database_fails_alone(self) -> None:
+        odd = insert_plainly("odd", ["a@example.com"], subject="Hi", text="Hello")
+        Recipient.create(
+            outbox=odd, address="a@example.com", address_key="a@example.com", role="to"
+        )
+        insert_plainly("fine", ["a@example.com"], subject="Hi", text="Hello")
+        with worker() as running:
+            running.delivery.deliver()
+        assert {row.dedup_key: row.state for row in Outbox.select()} == {
+            "odd": "failed",
+            "fine": "submitted",
+        }
+        assert Attempt.get(Attempt.outbox == odd).rule == "not-storable"
 
     def test_a_plain_insert_is_frozen_and_delivered(self, tmp_path: object) -> None:
         insert_plainly("one", "ann@example.com", subject="Hi", html="<p>Hello</p>")
