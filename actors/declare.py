@@ -39,7 +39,7 @@ def declare(broker: Broker, mailer: Mailer) -> Actors:
 
     @dramatiq.actor(broker=broker, queue_name=QUEUE, max_retries=0, time_limit=_NO_LIMIT)
     def sweep() -> None:
-        mailer.sweeper.sweep()
+        mailer.sweep()
 
     @dramatiq.actor(
         broker=broker,

@@ -27,11 +27,12 @@ class Life(Middleware):
     def before_worker_boot(self, broker: Broker, worker: Worker) -> None:
         """Have the event loop running before the first hint is taken."""
         self._mailer.start()
+        self._mailer.limits.refresh(at_start=True)
 
     def after_worker_boot(self, broker: Broker, worker: Worker) -> None:
         """Begin to work."""
         self._poller.start()
-        _log.info("worker started", provider=self._mailer.provider.name)
+        _log.info("worker started", providers=list(self._mailer.providers))
 
     def before_worker_shutdown(self, broker: Broker, worker: Worker) -> None:
         """Claim no more; the run under way ends by the shutdown deadline."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mailer.flight import Flight
 from mailer.loop import LoopThread
@@ -16,11 +16,11 @@ LINGER_SECONDS = 0.002
 
 
 class Airspace:
-    """Carries flights through the provider, from the one thread that owns it."""
+    """Carries flights through their providers, from the one thread that owns it."""
 
-    def __init__(self, loop: LoopThread, provider: Provider) -> None:
+    def __init__(self, loop: LoopThread, providers: Mapping[str, Provider]) -> None:
         self._loop = loop
-        self._provider = provider
+        self._providers = providers
         self._landed: list[Landing] = []
         self._arrived = threading.Condition()
         self._woken = False
@@ -65,7 +65,8 @@ class Airspace:
 
     async def _fly(self, flight: Flight) -> None:
         try:
-            result = await self._provider.send(flight.call)  # type: ignore[arg-type]
+            provider = self._providers[flight.claimed.provider]
+            result = await provider.send(flight.call)  # type: ignore[arg-type]
         except BaseException as error:  # noqa: BLE001 - a provider that raises breaks its contract
             result = _unexplained(flight, error)
         self._tasks.pop(flight.claimed.attempt_id, None)

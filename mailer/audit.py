@@ -5,7 +5,7 @@ from mailer.tables import Audit
 
 
 def record(
-    *, actor: str, verb: str, outbox_id: int, before: str | None, after: str, why: str
+    *, actor: str, verb: str, outbox_id: int | None, before: str | None, after: str, why: str
 ) -> None:
     """Write one line into the transaction that is open: it stands or falls with what it tells."""
     Audit.insert(

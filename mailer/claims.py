@@ -39,6 +39,7 @@ class Claimed:
     outbox_id: int
     attempt_id: int
     number: int
+    provider: str
     lease_token: str
     request_tag: str
     dedup_key: str
@@ -60,12 +61,46 @@ class Claimed:
         """The recipients that this attempt is for."""
         return tuple(each for each in self.recipients if each.state is RecipientState.DUE)
 
+    @property
+    def sender(self) -> str:
+        """The sender as stored, or nothing on a row that leaves it to the settings."""
+        return self.columns["sender"] or ""
+
+    def recipient_count(self) -> int:
+        """How many recipients the call is for; before the row is frozen, how many it names."""
+        if self.recipients:
+            return len(self.due)
+        named = (self.columns[role] for role in ("to", "cc", "bcc"))
+        return max(1, sum(len(each) if isinstance(each, list) else 1 for each in named))
+
     def known_states(self) -> dict[int, RecipientState]:
         """All recipients' states by id."""
         return {each.recipient_id: each.state for each in self.recipients}
 
 
-def claim_due(limit: int, *, provider: str, lease_seconds: float) -> list[Claimed]:
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which due rows may be claimed.
+
+    `streams` names those to take (None: all but `other_streams`). Rows of `held_senders` are left
+    alone; `only_sender` takes that one's alone. A row without a sender has `default_sender`.
+    `first_sends` leaves out what is sent again although it is in doubt.
+    """
+
+    streams: tuple[str, ...] | None = None
+    other_streams: tuple[str, ...] = ()
+    held_senders: tuple[str, ...] = ()
+    only_sender: str | None = None
+    default_sender: str = ""
+    first_sends: bool = False
+
+
+EVERYTHING = Scope()
+
+
+def claim_due(
+    limit: int, *, provider: str, lease_seconds: float, scope: Scope = EVERYTHING
+) -> list[Claimed]:
     """Lease up to `limit` due rows, most urgent first, and write an attempt for each.
 
     Rows that another transaction holds are passed over. Rows past `expires_at` are left for the
@@ -77,13 +112,19 @@ def claim_due(limit: int, *, provider: str, lease_seconds: float) -> list[Claime
         "provider": provider,
         "token": token,
         "lease": _span(lease_seconds),
+        "only_sender": scope.only_sender,
+        "default_sender": scope.default_sender,
+        "first_sends": scope.first_sends,
+        "streams": _names(scope.streams),
+        "other_streams": _names(scope.other_streams),
+        "held_senders": _names(scope.held_senders),
     }
     if is_postgresql():
         taken = rows(POSTGRESQL.claim, params)
     else:
         with transaction():
             taken = _claim_in_steps(params)
-    return [_claimed(each, token) for each in taken]
+    return [_claimed(each, token, provider) for each in taken]
 
 
 def _claim_in_steps(params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
@@ -173,6 +214,12 @@ def _statements() -> Statements:
     return POSTGRESQL if is_postgresql() else SQLITE
 
 
+def _names(names: tuple[str, ...] | None) -> Any:
+    if names is None:
+        return None
+    return list(names) if is_postgresql() else json.dumps(names)
+
+
 def _pairs(leases: Iterable[tuple[int, str]]) -> dict[str, Any]:
     """Ids with their lease tokens; as arrays, PostgreSQL's planner knows how many there are."""
     pairs = list(leases)
@@ -198,7 +245,7 @@ _COLUMNS = ("sender", "to", "cc", "bcc", "reply_to", "subject", "text", "html", 
 _JSON_COLUMNS = frozenset({"to", "cc", "bcc", "reply_to", "headers"})
 
 
-def _claimed(row: tuple[Any, ...], token: str) -> Claimed:
+def _claimed(row: tuple[Any, ...], token: str, provider: str) -> Claimed:
     (outbox_id, attempt_id, number, request_tag, dedup_key, message_id, created_at, age,
      expires_in, attempts, evidence, resends, has_attachments, template, context, recipients,
      *stored) = row  # fmt: skip
@@ -210,6 +257,7 @@ def _claimed(row: tuple[Any, ...], token: str) -> Claimed:
         outbox_id=outbox_id,
         attempt_id=attempt_id,
         number=number,
+        provider=provider,
         lease_token=token,
         request_tag=request_tag,
         dedup_key=dedup_key,

@@ -72,6 +72,12 @@ WITH due AS MATERIALIZED (
         SELECT id FROM email_outbox
         WHERE state = 'pending' AND priority = level AND next_attempt_at <= now()
             AND (expires_at IS NULL OR expires_at > now())
+            AND (%(streams)s::text[] IS NULL OR stream = ANY (%(streams)s::text[]))
+            AND stream <> ALL (%(other_streams)s::text[])
+            AND coalesce(sender, %(default_sender)s) <> ALL (%(held_senders)s::text[])
+            AND (%(only_sender)s::text IS NULL
+                OR coalesce(sender, %(default_sender)s) = %(only_sender)s)
+            AND (NOT %(first_sends)s OR resends = 0)
         ORDER BY next_attempt_at, id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
     ) AS lane LIMIT %(limit)s
 ), o AS (
@@ -147,6 +153,11 @@ UPDATE email_outbox SET state = 'sending', reason = NULL, lease_token = :token,
 WHERE id IN (
     SELECT id FROM email_outbox WHERE state = 'pending' AND next_attempt_at <= {SQLITE_NOW}
         AND (expires_at IS NULL OR expires_at > {SQLITE_NOW})
+        AND (:streams IS NULL OR stream IN (SELECT value FROM json_each(:streams)))
+        AND stream NOT IN (SELECT value FROM json_each(:other_streams))
+        AND coalesce(sender, :default_sender) NOT IN (SELECT value FROM json_each(:held_senders))
+        AND (:only_sender IS NULL OR coalesce(sender, :default_sender) = :only_sender)
+        AND (NOT :first_sends OR resends = 0)
     ORDER BY priority, next_attempt_at, id LIMIT :limit
 ) RETURNING id
 """,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from mailer import claims, results
 from mailer.airspace import Airspace
+from mailer.circuit import is_trouble
 from mailer.clock import Clock, awake_or_asleep
 from mailer.database import AWAY, DatabaseError, bound, connected, transaction
 from mailer.flight import Flight
@@ -22,6 +23,7 @@ from mailer.outcome import CallResult, Outcome, Scope
 from mailer.provider import Refusal
 from mailer.results import Ended, Written
 from mailer.retry import Jitter, RetryPolicy
+from mailer.routing import Errand, Router
 
 _log = get_logger("mailer.delivery")
 
@@ -59,7 +61,7 @@ class Delivery:
         pace: Pace,
         policy: RetryPolicy,
         jitter: Jitter,
-        provider_name: str,
+        router: Router,
         unwritten: Unwritten,
         clock: Clock = awake_or_asleep,
     ) -> None:
@@ -68,7 +70,7 @@ class Delivery:
         self._pace = pace
         self._policy = policy
         self._jitter = jitter
-        self._provider_name = provider_name
+        self._router = router
         self._unwritten = unwritten
         self._clock = clock
         self._running = threading.Lock()
@@ -134,31 +136,73 @@ class Delivery:
     def _claim(self) -> None:
         if len(self._ready) >= self._pace.concurrency:
             return
-        asked_at = self._clock()
-        if not self._wanted.is_set() and asked_at < self._next_claim:
+        if not self._wanted.is_set() and self._clock() < self._next_claim:
             return
         self._wanted.clear()
-        self._next_claim = asked_at + self._pace.poll_seconds
+        self._next_claim = self._clock() + self._pace.poll_seconds
+        for errand in self._router.errands(self._pace.batch):
+            self._run_errand(errand)
+
+    def _run_errand(self, errand: Errand) -> None:
+        asked_at, lease_seconds = self._clock(), self._pace.lease_seconds
         taken = claims.claim_due(
-            self._pace.batch,
-            provider=self._provider_name,
-            lease_seconds=self._pace.lease_seconds,
+            errand.limit,
+            provider=errand.provider,
+            lease_seconds=lease_seconds,
+            scope=errand.scope,
         )
-        if len(taken) == self._pace.batch:
+        probe = errand.probe is not None
+        if not taken:
+            self._router.no_probe_sent(errand)
+        elif len(taken) == errand.limit and not probe:
             self._wanted.set()
         self._ready.extend(
             Flight.under_lease(
-                each, self._clock, asked_at=asked_at, lease_seconds=self._pace.lease_seconds
+                each, self._clock, asked_at=asked_at, lease_seconds=lease_seconds, probe=probe
             )
             for each in taken
         )
 
     def _next_group(self) -> list[Flight]:
+        """Take what may go out now: a slot free, its circuit closed, its rate not used up.
+
+        Nothing begins together with the writing of trouble, which may open a circuit.
+        """
+        if any(is_trouble(each.result) for each in self._ended):
+            return []
+        self._router.refresh()
+        self._release_held()
         free = self._pace.concurrency - len(self._airspace.flying)
-        taken = [self._ready.popleft() for _ in range(min(free, len(self._ready)))]
+        taken: list[Flight] = []
+        waiting: deque[Flight] = deque()
+        slowed: set[str] = set()
+        while self._ready and len(taken) < free:
+            flight = self._ready.popleft()
+            provider = flight.claimed.provider
+            if provider not in slowed and self._may_go(flight):
+                taken.append(flight)
+            else:
+                slowed.add(provider)
+                waiting.append(flight)
+        self._ready.extendleft(reversed(waiting))
         loaded, failed = self._loader.load(taken)
         self._ended.extend(_ended(flight, result) for flight, result in failed)
         return loaded
+
+    def _may_go(self, flight: Flight) -> bool:
+        claimed = flight.claimed
+        return flight.probe or self._router.grant(claimed.provider, claimed.recipient_count())
+
+    def _release_held(self) -> None:
+        """Give back what was claimed before a circuit opened over it."""
+        held = [
+            each
+            for each in self._ready
+            if not each.probe and self._router.is_held(each.claimed.provider, each.claimed.sender)
+        ]
+        if held:
+            self._ready = deque(each for each in self._ready if each not in held)
+            claims.release([each.claimed for each in held])
 
     def _turn(self, group: list[Flight]) -> None:
         """Write what has ended and mark what begins, in one commit."""
@@ -184,6 +228,17 @@ class Delivery:
         self._report(ended, written)
         self._airspace.start([each for each in group if each.claimed.attempt_id in begun])
         self._set_aside([each for each in group if each.claimed.attempt_id not in begun])
+        self._note_health(ended)
+
+    def _note_health(self, ended: Sequence[Ended]) -> None:
+        about: dict[str, list[tuple[str, CallResult]]] = {}
+        for each in ended:
+            if each.claimed is not None:
+                signs = about.setdefault(each.claimed.provider, [])
+                signs.append((each.claimed.sender, each.result))
+        for provider, signs in about.items():
+            if self._router.note(provider, signs):
+                self._wanted.set()
 
     def _write_singly(self, ended: Sequence[Ended]) -> None:
         """One result that cannot be stored must not take the others with it."""
@@ -213,10 +268,12 @@ class Delivery:
         self._ended.extend(_ended(flight, result) for flight, result in landed)
 
     def _wait_seconds(self) -> float:
-        if self._ended or (self._ready and len(self._airspace.flying) < self._pace.concurrency):
+        pause = self._router.pause_seconds()
+        idle_slots = len(self._airspace.flying) < self._pace.concurrency
+        if self._ended or (self._ready and idle_slots and pause is None):
             return 0.0
-        now = self._clock()
-        return max(0.0, min(self._next_claim, self._next_renewal) - now)
+        longest = max(0.0, min(self._next_claim, self._next_renewal) - self._clock())
+        return longest if pause is None else min(longest, pause)
 
     def _renew(self) -> None:
         asked_at = self._clock()

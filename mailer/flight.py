@@ -13,18 +13,25 @@ class Flight:
     """A claim under a lease that ends, for this worker, at `lease_deadline` on its own clock.
 
     The deadline is counted from before the claim or the renewal was asked for, so it never lies
-    after the database's.
+    after the database's. A `probe` finds out whether a circuit may close.
     """
 
     claimed: Claimed
     clock: Clock
     lease_deadline: float
     expires_deadline: float | None
+    probe: bool = False
     call: Call | None = None
 
     @classmethod
     def under_lease(
-        cls, claimed: Claimed, clock: Clock, *, asked_at: float, lease_seconds: float
+        cls,
+        claimed: Claimed,
+        clock: Clock,
+        *,
+        asked_at: float,
+        lease_seconds: float,
+        probe: bool = False,
     ) -> "Flight":
         """Start a flight whose claim was asked for at `asked_at`."""
         expires_in = claimed.expires_in_seconds
@@ -33,6 +40,7 @@ class Flight:
             clock,
             asked_at + lease_seconds,
             None if expires_in is None else asked_at + expires_in,
+            probe,
         )
 
     def refusal(self) -> Refusal | None:

@@ -9,13 +9,18 @@ from typing import Any, cast
 
 from peewee import fn
 
+from mailer.circuit import CircuitState
 from mailer.database import SQLITE_NOW, after, is_postgresql, now, rows
 from mailer.outcome import Outcome
 from mailer.states import AttemptState, RowState
-from mailer.tables import Attempt, Outbox, Recipient
+from mailer.tables import Attempt, Outbox, ProviderHealth, Recipient
 
 RECENT_ATTEMPTS = 100_000
 """How far back from the newest attempt a count of recent ones looks: its cost has a bound."""
+
+IN_USE_SECONDS = 900.0
+"""A provider that no worker has asked for its limits for so long is no longer in the settings of
+any that runs: each asks every few minutes."""
 
 _SHOWN = (
     Outbox.id, Outbox.dedup_key, Outbox.message_id, Outbox.state, Outbox.reason, Outbox.stream,
@@ -188,3 +193,25 @@ def recent(seconds: float, *, at_most: int = RECENT_ATTEMPTS) -> Recent:
         .scalar()
     )
     return Recent(tuple(_tuples(query)), complete=left_out is None or bool(left_out))
+
+
+def circuits(*, shut_only: bool = False) -> list[ProviderHealth]:
+    """Return the health of providers and of senders at them by name, or what is not closed."""
+    query = ProviderHealth.select().order_by(ProviderHealth.name)
+    if shut_only:
+        query = query.where(ProviderHealth.state != CircuitState.CLOSED)
+    return list(query)
+
+
+def circuits_over(outbox_id: int, *, default_sender: str) -> list[ProviderHealth]:
+    """Return the health of the providers in use, and that of a row's sender at any provider.
+
+    A row without a sender has `default_sender`. The sender itself is not read.
+    """
+    sender = Outbox.select(fn.COALESCE(Outbox.sender, default_sender)).where(Outbox.id == outbox_id)
+    asked_at = ProviderHealth.limits_at
+    in_use = asked_at.is_null() | (asked_at > after(-IN_USE_SECONDS))
+    query = ProviderHealth.select().where(
+        (ProviderHealth.sender.is_null() & in_use) | (ProviderHealth.sender == sender)
+    )
+    return list(query.order_by(ProviderHealth.name))

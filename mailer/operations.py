@@ -1,8 +1,9 @@
-"""What operators do to a message: one transition and its audit line, in one transaction."""
+"""What operators do to a message or a circuit: a change and its audit line, in one transaction."""
 
 from dataclasses import dataclass
 
-from mailer import audit, outbox
+from mailer import audit, health, lookups, outbox
+from mailer.circuit import CircuitState
 from mailer.database import connected, transaction
 from mailer.errors import Refused
 from mailer.settlement import lock_row, settle_doubt
@@ -10,6 +11,12 @@ from mailer.states import Resolution, RowState
 
 MAX_WHY_CHARS = 500
 MAX_ACTOR_CHARS = 200
+
+MAX_OPEN_SECONDS = 30 * 86_400.0
+"""A circuit that is open for longer would be forgotten mail."""
+
+MAX_NAMED = 20
+"""How many names a refusal lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +27,16 @@ class Decided:
     verb: str
     before: RowState
     after: RowState
+
+
+@dataclass(frozen=True, slots=True)
+class Switched:
+    """What a verb made of a circuit."""
+
+    name: str
+    verb: str
+    before: CircuitState
+    after: CircuitState
 
 
 def resolve(outbox_id: int, resolution: Resolution, *, actor: str, why: str) -> Decided:
@@ -68,6 +85,28 @@ def cancel(outbox_id: int, *, actor: str, why: str) -> Decided:
         return _noted(Decided(outbox_id, "cancel", before, after), actor, why)
 
 
+def open_circuit(name: str, *, seconds: float, actor: str, why: str) -> Switched:
+    """Stop claiming mail for a provider, or for one sender at it, for `seconds` (at most 30 days).
+
+    After that one message probes it. An open circuit stays open for `seconds` from now. Raises
+    Refused for a name that no worker has met, and where actor or why are missing.
+    """
+    _check_note(actor, why)
+    if not 0 < seconds <= MAX_OPEN_SECONDS:
+        raise Refused("for: must be more than 0 s and at most 30 days; open it again after that")
+    return _switch(name, CircuitState.OPEN, seconds=seconds, actor=actor, why=why)
+
+
+def close_circuit(name: str, *, actor: str, why: str) -> Switched:
+    """Send through a provider, or for one sender at it, again, and forget its latest faults.
+
+    Raises Refused where the circuit is closed, for a name that no worker has met, and where actor
+    or why are missing.
+    """
+    _check_note(actor, why)
+    return _switch(name, CircuitState.CLOSED, seconds=0.0, actor=actor, why=why)
+
+
 def note_sent(outbox_id: int, *, actor: str) -> None:
     """Record, in the transaction that enqueues it, that a message was written by hand.
 
@@ -94,6 +133,37 @@ def _noted(decided: Decided, actor: str, why: str) -> Decided:
         why=why,
     )
     return decided
+
+
+def _switch(name: str, state: CircuitState, *, seconds: float, actor: str, why: str) -> Switched:
+    with connected(), transaction():
+        _check_known(name)
+        reason = f"operator {actor}: {why}"
+        before = health.set_circuit(name, state, reason=reason, seconds=seconds)
+        if before is state is CircuitState.CLOSED:
+            raise Refused("name: this circuit is closed; there is nothing to close")
+        verb = "provider open" if state is CircuitState.OPEN else "provider close"
+        audit.record(
+            actor=actor,
+            verb=verb,
+            outbox_id=None,
+            before=before,
+            after=state,
+            why=f"{name}: {why}",
+        )
+        return Switched(name, verb, before, state)
+
+
+def _check_known(name: str) -> None:
+    known = [each.name for each in lookups.circuits()]
+    if not known:
+        raise Refused("name: no provider is known yet; a worker makes them known when it starts")
+    if name not in known:
+        named = [each for each in known if each.isprintable()][:MAX_NAMED]
+        more = f" and {len(known) - len(named)} more" if len(known) > len(named) else ""
+        raise Refused(
+            f"name: `mailer provider list` has no such name; known: {', '.join(named)}{more}"
+        )
 
 
 def _check_note(actor: str, why: str) -> None:

@@ -34,6 +34,23 @@ class Scope(StrEnum):
     """Transport or provider health. Costs the message nothing."""
 
 
+class Blame(StrEnum):
+    """What an account-scope outcome is about: a circuit is opened for no more than that."""
+
+    PROVIDER = "provider"
+    SENDER = "sender"
+    """The sender identity: not verified, not allowed."""
+
+
+class Pressure(StrEnum):
+    """An account-scope outcome that says "too much", and not "no"."""
+
+    THROTTLE = "throttle"
+    """Too fast: slow down at once, speed up by and by."""
+    QUOTA = "quota"
+    """The day's or month's allowance is used up: pause until it frees."""
+
+
 CHARGED_SCOPES = frozenset({Scope.MESSAGE, Scope.RECIPIENT})
 """Scopes whose retryable outcome spends one attempt of the message's budget."""
 
@@ -64,7 +81,8 @@ class CallResult:
 
     `outcome` is the attempt's (a partial acceptance is `accepted`); `recipients` has one verdict
     for each recipient that was in the call. `rule` names the row of the provider's rule table that
-    judged. `retry_after_seconds` is the server's own delay hint, where it gave one.
+    judged. `retry_after_seconds` is the server's own delay hint, where it gave one. `blame` and
+    `pressure` say more about an outcome of account scope.
     """
 
     outcome: Outcome
@@ -76,6 +94,8 @@ class CallResult:
     reason: str = ""
     provider_id: str | None = None
     retry_after_seconds: float | None = None
+    blame: Blame = Blame.PROVIDER
+    pressure: Pressure | None = None
 
     @classmethod
     def alike(
@@ -90,6 +110,8 @@ class CallResult:
         reason: str = "",
         provider_id: str | None = None,
         retry_after_seconds: float | None = None,
+        blame: Blame = Blame.PROVIDER,
+        pressure: Pressure | None = None,
     ) -> "CallResult":
         """Build the result of a call that came to the same for every recipient."""
         text = clean(reason)
@@ -97,5 +119,15 @@ class CallResult:
             RecipientVerdict(each, outcome, scope, rule, code, text) for each in recipient_ids
         )
         return cls(
-            outcome, scope, stage, rule, verdicts, code, text, provider_id, retry_after_seconds
+            outcome,
+            scope,
+            stage,
+            rule,
+            verdicts,
+            code,
+            text,
+            provider_id,
+            retry_after_seconds,
+            blame,
+            pressure,
         )

@@ -56,6 +56,17 @@ class Finding:
     detail: str
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What an account may send: recipients a second, and recipients still free today.
+
+    None means that the provider sets, or tells, no such limit.
+    """
+
+    rate_per_second: float | None = None
+    left_today: float | None = None
+
+
 class Provider(Protocol):
     """A way to hand over mail.
 
@@ -73,6 +84,9 @@ class Provider(Protocol):
         Never raises: whatever happens, cancellation included, becomes a result, because only the
         provider knows whether the commit point had been passed.
         """
+
+    async def limits(self) -> Limits:
+        """Ask what the account may send; never raises: what cannot be told is None."""
 
     async def check(self) -> list[Finding]:
         """Look at the provider without sending."""

@@ -1,7 +1,8 @@
 """What stands where: read-only, the same for the command line, the page and metrics.
 
 Shown are ids, keys, states, reasons, codes and times; recipients' addresses and the subject in a
-timeline alone. A body, a header field, an attachment or a context is never read.
+timeline alone, a sender's address in the name of its circuit. A body, a header field, an
+attachment or a context is never read.
 """
 
 from collections.abc import Sequence
@@ -10,20 +11,23 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from mailer import audit, lookups
+from mailer.circuit import Bucket, CircuitState
 from mailer.database import connected
 from mailer.errors import Refused
-from mailer.next_step import Standing, next_step
+from mailer.next_step import Standing, next_step, span
 from mailer.states import AttemptState, OnAmbiguous, RecipientState, RowState
 from mailer.tables import Attempt, Outbox, Recipient
 from mailer.views import (
     AttemptCount,
     AttemptView,
     AuditView,
+    CircuitView,
     Doubt,
     DoubtCount,
     Listed,
     Listing,
     MessageView,
+    Providers,
     RecipientView,
     Status,
     StreamCount,
@@ -62,7 +66,15 @@ def status() -> Status:
             recent_complete=recent.complete,
             recent_attempts=tuple(AttemptCount(*each) for each in recent.counts),
             streams=tuple(counts),
+            circuits=tuple(_circuit(each, at) for each in lookups.circuits(shut_only=True)),
         )
+
+
+def providers() -> Providers:
+    """Tell what is known of every provider, and of senders at it, by name."""
+    with connected():
+        at = lookups.clock()
+        return Providers(at, tuple(_circuit(each, at) for each in lookups.circuits()))
 
 
 def listing(
@@ -82,11 +94,11 @@ def listing(
     return Listing(rows, rows[-1].id if len(rows) == limit else None)
 
 
-def timeline(outbox_id: int, *, max_resends: int) -> Timeline:
+def timeline(outbox_id: int, *, max_resends: int, default_sender: str = "") -> Timeline:
     """Tell the whole story of one message.
 
-    `max_resends` is the setting that bounds the policy `resend`. Raises Refused when there is no
-    such row.
+    `max_resends` is the setting that bounds the policy `resend`, `default_sender` the sender of a
+    row without one. Raises Refused when there is no such row.
     """
     with connected():
         at = lookups.clock()
@@ -96,13 +108,15 @@ def timeline(outbox_id: int, *, max_resends: int) -> Timeline:
         recipients = lookups.recipients(outbox_id)
         attempts = lookups.attempts(outbox_id)
         done = audit.history(outbox_id)
+        standing = _standing(at, row, recipients, attempts, max_resends)
+        held = _held(standing, at, default_sender)
     return Timeline(
         at=at,
         message=_view(MessageView, row),
         recipients=tuple(_view(RecipientView, each) for each in recipients),
         attempts=tuple(_view(AttemptView, each) for each in attempts),
         audit=tuple(_view(AuditView, each) for each in done),
-        next_step=next_step(_standing(at, row, recipients, attempts, max_resends)),
+        next_step=held or next_step(standing),
     )
 
 
@@ -162,6 +176,66 @@ def _doubt(attempt: Any) -> Doubt:
         code=attempt.code,
         at=attempt.finished_at,
     )
+
+
+def _circuit(row: Any, at: datetime) -> CircuitView:
+    bucket = Bucket(row.rate or 0.0, row.slowed, row.tokens)
+    present, _ = bucket.take(0, max(0.0, (at - row.refilled_at).total_seconds()))
+    return CircuitView(
+        name=row.name,
+        about="provider" if row.sender is None else "sender",
+        provider=row.provider,
+        state=row.state,
+        reason=row.reason,
+        since=row.since,
+        until=row.until,
+        probe_due=row.until is not None and row.until <= at,
+        rate=row.rate,
+        slowed=present.slowed,
+        left_today=row.left_today,
+        limits_at=row.limits_at,
+    )
+
+
+def _held(standing: Standing, at: datetime, default_sender: str) -> str | None:
+    """Say which circuit a message waits for, if it does."""
+    if standing.state is not RowState.PENDING:
+        return None
+    over = lookups.circuits_over(standing.outbox_id, default_sender=default_sender)
+    shut = min(_shut(over), key=lambda each: each.until, default=None)
+    if shut is None:
+        return None
+    wait = max(0.0, (shut.until - at).total_seconds())
+    expires = standing.expires_in_seconds
+    if standing.due_in_seconds > wait or (expires is not None and expires <= 0):
+        return None
+    since = span((at - shut.since).total_seconds())
+    held = f"held: circuit of {shut.name} is open since {since}, {_probe(shut, wait)}"
+    if expires is not None and expires < wait:
+        return f"{held}; expires in {span(expires)}"
+    return held
+
+
+def _shut(over: Sequence[Any]) -> list[Any]:
+    """One circuit of each provider that keeps it from a row; none where some provider takes it."""
+    own = {each.provider: each for each in over if each.sender is None}
+    of_sender = {each.provider: each for each in over if each.sender is not None}
+    shut = []
+    for provider, circuit in own.items():
+        both = (circuit, of_sender.get(provider, circuit))
+        keeping = [each for each in both if each.state != CircuitState.CLOSED]
+        if not keeping:
+            return []
+        shut.append(keeping[0])
+    return shut
+
+
+def _probe(circuit: Any, wait_seconds: float) -> str:
+    if wait_seconds <= 0:
+        return "probe due"
+    if circuit.state == CircuitState.HALF_OPEN:
+        return f"its probe is out for at most {span(wait_seconds)} more"
+    return f"probe in {span(wait_seconds)}"
 
 
 def _standing(

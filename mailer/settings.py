@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import ValidationError
 
 from mailer.errors import SettingsError
-from mailer.settings_fields import Settings
+from mailer.settings_fields import STREAM_ORDERS, STREAM_PREFIX, Settings
 from mailer.settings_rules import RULES
 
 Role = Literal["worker", "application", "operator"]
@@ -23,7 +23,7 @@ FOREIGN = (
     "MAILER_SNS_TOPIC_ARNS",
     "MAILER_SQS_QUEUE_URL",
 )
-FOREIGN_PREFIXES = ("MAILER_STREAM_", "MAILER_TESTS_")
+FOREIGN_PREFIXES = (STREAM_PREFIX, "MAILER_TESTS_")
 """Variables that belong to the Procfile, to the web process or to the tests: not read here."""
 
 _FOLLOW_ON_ERROR = "default_factory_not_called"
@@ -105,12 +105,18 @@ def _read(env_file: Path | None) -> dict[str, str]:
 def _parse(given: Mapping[str, str]) -> tuple[Settings, list[Problem]]:
     """Return what could be read, with defaults where a value is wrong, and what is wrong."""
     values: dict[str, Any] = {name: given[name] for name in _variables() if name in given}
+    values[STREAM_ORDERS] = {
+        name.removeprefix(STREAM_PREFIX).lower(): given[name]
+        for name in given
+        if name.startswith(STREAM_PREFIX)
+    }
     try:
         return Settings.model_validate(values), []
     except ValidationError as error:
         problems = [_problem(each) for each in error.errors() if each["type"] != _FOLLOW_ON_ERROR]
     for problem in problems:
-        values.pop(problem.variable, None)
+        stream = problem.variable.startswith(STREAM_PREFIX)
+        values.pop(STREAM_ORDERS if stream else problem.variable, None)
     return Settings.model_validate(values), problems
 
 
@@ -118,6 +124,8 @@ def _problem(error: Any) -> Problem:
     variable = str(error["loc"][0])
     cause = error.get("ctx", {}).get("error")
     text = str(cause) if cause is not None else str(error["msg"]).replace("Input should", "must")
+    if variable == STREAM_ORDERS:
+        variable, _, text = text.partition(": ")
     return Problem(variable, text)
 
 
@@ -147,6 +155,10 @@ def _provider_problems(
     for number, url in enumerate(settings.providers, start=1):
         for text in problems_of(url.get_secret_value()):
             yield Problem("MAILER_PROVIDERS", f"entry {number}: {text}")
+    for stream, urls in settings.stream_orders.items():
+        for number, url in enumerate(urls, start=1):
+            for text in problems_of(url.get_secret_value()):
+                yield Problem(f"{STREAM_PREFIX}{stream.upper()}", f"entry {number}: {text}")
 
 
 def _message(problems: list[Problem]) -> str:

@@ -16,6 +16,11 @@ LONGEST_SECONDS = 366 * 86_400.0
 SECRET_CHARS = 16
 """Fewer could be guessed from one Message-ID."""
 
+STREAM_PREFIX = "MAILER_STREAM_"
+
+STREAM_ORDERS = "MAILER_STREAM_NAME"
+"""Stands for one variable a stream in messages and in the table."""
+
 _UNIT_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([smhd]?)", re.ASCII)
 _PROVIDER = re.compile(r"[a-z][a-z0-9+.-]*://\S+")
@@ -89,6 +94,19 @@ def _providers(value: Any) -> Any:
         "percent-encode commas, blanks and other special characters in passwords",
     )
     return urls
+
+
+def _orders(value: Any) -> Any:
+    """Read the order of each stream; a mistake names the stream."""
+    if not isinstance(value, dict):
+        return value
+    orders = {}
+    for stream, urls in value.items():
+        try:
+            orders[stream] = _providers(urls)
+        except ValueError as error:
+            raise ValueError(f"{STREAM_PREFIX}{stream.upper()}: {error}") from None
+    return orders
 
 
 def _is_provider(url: str) -> bool:
@@ -189,6 +207,12 @@ class Settings(BaseModel):
         alias="MAILER_PROVIDERS",
         description="Provider URLs separated by commas or blanks, the preferred one first; "
         "passwords are percent-encoded. A worker needs one, an application none.",
+    )
+    stream_orders: Annotated[dict[str, tuple[SecretStr, ...]], BeforeValidator(_orders)] = Field(
+        default_factory=dict,
+        alias="MAILER_STREAM_NAME",
+        description="Provider URLs for the rows of one stream (its name in capitals in place of "
+        "`NAME`), instead of `MAILER_PROVIDERS`.",
     )
     sender: Annotated[str | None, BeforeValidator(_sender)] = Field(
         None,

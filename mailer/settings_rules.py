@@ -48,12 +48,6 @@ NEEDS = (
         roles=WORKER,
     ),
     Rule(
-        ("MAILER_PROVIDERS",),
-        lambda s: len(s.providers) > 1,
-        lambda s: f"names {len(s.providers)} providers; there is no failover yet, so name one",
-        roles=WORKER,
-    ),
-    Rule(
         ("MAILER_FROM",),
         lambda s: s.sender is None,
         lambda _: "is not set; give the address that mail comes from when a message names none",

@@ -9,6 +9,7 @@ from peewee import (
     BigIntegerField,
     CharField,
     DateTimeField,
+    DoubleField,
     ForeignKeyField,
     IntegerField,
     JSONField,
@@ -158,5 +159,39 @@ class Audit(_Table):
         table_name = "email_audit"
 
 
-TABLES: tuple[type[Model], ...] = (Outbox, Recipient, Attempt, Audit)
+class ProviderHealth(_Table):
+    """What is known of a provider, or of one sender at it: circuit, rate, quota."""
+
+    id = BigAutoField()
+    name = CharField(600)
+    provider = CharField(255)
+    sender = TextField(null=True)
+    state = CharField(16)
+    reason = TextField(null=True)
+    since = UtcDateTimeField()
+    until = UtcDateTimeField(null=True)
+    permanents = IntegerField()
+    permanent_rule = CharField(80, null=True)
+    ambiguous = IntegerField()
+    ambiguous_since = UtcDateTimeField()
+    connection_failures = IntegerField()
+    openings = IntegerField()
+    rate = DoubleField(null=True)
+    slowed = DoubleField()
+    tokens = DoubleField()
+    refilled_at = UtcDateTimeField()
+    left_today = DoubleField(null=True)
+    limits_at = UtcDateTimeField(null=True)
+
+    class Meta:
+        table_name = "email_provider"
+
+
+TABLES: tuple[type[Model], ...] = (
+    Outbox,
+    Recipient,
+    Attempt,
+    Audit,
+    ProviderHealth,
+)
 """In the order in which they may be created."""

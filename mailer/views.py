@@ -32,13 +32,45 @@ class AttemptCount:
 
 
 @dataclass(frozen=True, slots=True)
+class CircuitView:
+    """What workers share about a provider, or about one sender at it.
+
+    `about` is `provider` or `sender`; the name of a sender's circuit holds its address, so it is
+    shown and never logged. `probe_due` tells that `until` has passed and one message may try.
+    `rate` is in recipients a second (None: no limit is known), `slowed` the share of it that is
+    used now, after throttle answers. `left_today` is what the provider said at `limits_at`.
+    """
+
+    name: str
+    about: str
+    provider: str
+    state: str
+    reason: str | None
+    since: datetime
+    until: datetime | None
+    probe_due: bool
+    rate: float | None
+    slowed: float
+    left_today: float | None
+    limits_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Providers:
+    """The health of everything that workers have met so far."""
+
+    at: datetime
+    providers: tuple[CircuitView, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """The whole outbox in numbers.
 
     `states` has every state, in the order of a message's life. `due` rows wait for a worker since
     at most `oldest_due_seconds`; `retry_waiting` rows were tried and wait for their next attempt;
     `scheduled` ones were never due yet. Where `recent_complete` is False there were more attempts
-    in `recent_seconds` than are counted.
+    in `recent_seconds` than are counted. `circuits` are those that are not closed.
     """
 
     at: datetime
@@ -53,6 +85,7 @@ class Status:
     recent_complete: bool
     recent_attempts: tuple[AttemptCount, ...]
     streams: tuple[StreamCount, ...]
+    circuits: tuple[CircuitView, ...]
 
 
 @dataclass(frozen=True, slots=True)

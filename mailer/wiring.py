@@ -1,14 +1,19 @@
 """The composition root: settings in, a working mailer out. The only importer of providers."""
 
+import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import SecretStr
+
 from mailer import database
 from mailer.airspace import Airspace
+from mailer.clock import awake_or_asleep
 from mailer.delivery import Delivery, Pace, Unwritten
 from mailer.freeze import Freezer
+from mailer.limits import LimitsKeeper
 from mailer.loading import Loader
 from mailer.loop import LoopThread
 from mailer.provider import Provider
@@ -16,6 +21,7 @@ from mailer.reconcile import Sweeper
 from mailer.record import Recorder
 from mailer.results import Ended
 from mailer.retry import RetryPolicy
+from mailer.routing import Order, Router
 from mailer.settings import load
 from mailer.settings_fields import Settings
 from providers import catalog
@@ -33,18 +39,24 @@ class Mailer:
     settings: Settings
     database: database.Database
     loop: LoopThread
-    provider: Provider
+    providers: Mapping[str, Provider]
     delivery: Delivery
     sweeper: Sweeper
+    limits: LimitsKeeper
     recorder: Recorder
 
     def start(self) -> None:
         """Start what runs beside the worker's threads."""
         self.loop.start()
 
+    def sweep(self) -> None:
+        """Settle what time alone brings about, and learn what providers allow."""
+        self.sweeper.sweep()
+        self.limits.refresh()
+
     def close(self) -> None:
         """Give everything back; delivery has been stopped before."""
-        self.loop.run(self.provider.close(), timeout_seconds=_CLOSE_SECONDS)
+        self.loop.run(_close_all(self.providers.values()), timeout_seconds=_CLOSE_SECONDS)
         self.loop.stop()
 
 
@@ -64,30 +76,56 @@ def assemble(settings: Settings, *, unwritten: Unwritten | None = None) -> Maile
         database.connect_worker(settings.database_address, connections=WORKER_CONNECTIONS)
     )
     loop = LoopThread()
-    provider = build_provider(settings)
+    orders, providers = build_providers(settings)
     delivery = Delivery(
-        airspace=Airspace(loop, provider),
+        airspace=Airspace(loop, providers),
         loader=Loader(Freezer.from_settings(settings)),
         pace=pace(settings),
         policy=policy,
         jitter=jitter,
-        provider_name=provider.name,
+        router=Router(orders, settings.sender or "", settings.lease_seconds, clock=awake_or_asleep),
         unwritten=unwritten or _nowhere,
     )
     return Mailer(
         settings,
         worker_database,
         loop,
-        provider,
+        providers,
         delivery,
         Sweeper(policy, jitter),
+        LimitsKeeper(providers, loop),
         Recorder(policy, jitter),
     )
 
 
-def build_provider(settings: Settings) -> Provider:
-    """Build the preferred provider."""
-    return catalog.build(settings.providers[0].get_secret_value(), connections=settings.concurrency)
+def build_providers(settings: Settings) -> tuple[list[Order], dict[str, Provider]]:
+    """Build every provider that an order names, once, and the orders by their names."""
+    providers: dict[str, Provider] = {}
+    orders = [Order(_named(settings.providers, providers, settings))]
+    for stream, urls in settings.stream_orders.items():
+        orders.append(Order(_named(urls, providers, settings), streams=(stream,)))
+    return orders, providers
+
+
+def _named(
+    urls: Sequence[SecretStr], providers: dict[str, Provider], settings: Settings
+) -> tuple[str, ...]:
+    names = []
+    for url in urls:
+        built = build_provider(url, settings)
+        names.append(providers.setdefault(built.name, built).name)
+    return tuple(dict.fromkeys(names))
+
+
+def build_provider(url: SecretStr, settings: Settings) -> Provider:
+    """Build the provider of one URL."""
+    return catalog.build(
+        url.get_secret_value(), connections=settings.concurrency, sender=settings.sender
+    )
+
+
+async def _close_all(providers: Iterable[Provider]) -> None:
+    await asyncio.gather(*(each.close() for each in providers))
 
 
 def retry_policy(settings: Settings) -> RetryPolicy:

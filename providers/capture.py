@@ -9,7 +9,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from mailer.outcome import CallResult, Outcome, Scope
-from mailer.provider import Call, Finding, Provider
+from mailer.provider import Call, Finding, Limits, Provider
+from providers import parameters
 
 
 def problems(url: str) -> list[str]:
@@ -20,15 +21,21 @@ def problems(url: str) -> list[str]:
         found.append("file: a host is given; write three slashes, file:///folder")
     elif len(parts.path) < len("/x"):
         found.append("file: no folder; write file:///folder with an absolute path")
-    if parts.query or parts.fragment:
-        found.append("file: takes no parameters; remove what follows the folder")
-    return found
+    if parts.fragment:
+        found.append("file: something follows the folder; remove it")
+    found += parameters.unknown(parts.query, "file", ("rate",))
+    found += parameters.repeated(parts.query, ("rate",))
+    return found + parameters.rate_problems(parameters.read(parts.query))
 
 
-def build(url: str, *, connections: int, local_hostname: str | None) -> Provider:
+def build(
+    url: str, *, connections: int, local_hostname: str | None, sender: str | None = None
+) -> Provider:
     """Make the provider of a `url` that has no problems; files need no connections or names."""
-    del connections, local_hostname
-    return CaptureProvider(Path(unquote(urlsplit(url).path)))
+    del connections, local_hostname, sender
+    parts = urlsplit(url)
+    rate = parameters.rate(parameters.read(parts.query))
+    return CaptureProvider(Path(unquote(parts.path)), rate)
 
 
 class CaptureProvider:
@@ -37,8 +44,9 @@ class CaptureProvider:
     The commit point is the rename that makes the message appear; the envelope appears before it.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, rate: float | None = None) -> None:
         self._folder = folder
+        self._rate = rate
 
     @property
     def name(self) -> str:
@@ -55,6 +63,10 @@ class CaptureProvider:
             return _ended(call, "capture-folder", self._explain(exc), scope=Scope.ACCOUNT)
         except BaseException as exc:  # noqa: BLE001 - the rename is synchronous, so it was not made
             return _ended(call, "capture-not-written", type(exc).__name__)
+
+    async def limits(self) -> Limits:
+        """The `rate` of the URL, to try out a shared rate without a provider."""
+        return Limits(rate_per_second=self._rate)
 
     async def check(self) -> list[Finding]:
         """See whether the folder can be written to."""

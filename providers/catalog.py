@@ -11,12 +11,15 @@ from mailer.provider import Provider
 _MODULES = {
     "smtp": "providers.smtp_settings",
     "smtps": "providers.smtp_settings",
+    "ses": "providers.ses_settings",
     "file": "providers.capture",
 }
 
 
 class _Build(Protocol):
-    def __call__(self, url: str, *, connections: int, local_hostname: str | None) -> Provider: ...
+    def __call__(
+        self, url: str, *, connections: int, local_hostname: str | None, sender: str | None
+    ) -> Provider: ...
 
 
 def problems(url: str) -> list[str]:
@@ -31,11 +34,14 @@ def problems(url: str) -> list[str]:
     return check(url)
 
 
-def build(url: str, *, connections: int, local_hostname: str | None = None) -> Provider:
+def build(
+    url: str, *, connections: int, local_hostname: str | None = None, sender: str | None = None
+) -> Provider:
     """Make the provider that `url` names, with at most `connections` connections.
 
     `local_hostname` is what an SMTP client calls itself; without it the local address is used
-    (RFC 5321 4.1.3). Raises `SettingsError` with every problem of the URL.
+    (RFC 5321 4.1.3). `sender` is the default sender, for a check that can ask about it. Raises
+    `SettingsError` with every problem of the URL.
     """
     found = problems(url)
     if connections < 1:
@@ -43,7 +49,7 @@ def build(url: str, *, connections: int, local_hostname: str | None = None) -> P
     if found:
         raise SettingsError("; ".join(found))
     make = cast("_Build", import_module(_MODULES[_scheme(url)]).build)
-    return make(url, connections=connections, local_hostname=local_hostname)
+    return make(url, connections=connections, local_hostname=local_hostname, sender=sender)
 
 
 def _scheme(url: str) -> str:

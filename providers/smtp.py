@@ -3,7 +3,7 @@
 from aiosmtplib import SMTPException
 
 from mailer.outcome import CallResult, Scope
-from mailer.provider import Call, Finding
+from mailer.provider import Call, Finding, Limits
 from providers.smtp_check import look
 from providers.smtp_pool import Pool
 from providers.smtp_progress import Fate, Progress, RefusedReply, Unfit, observe
@@ -44,6 +44,10 @@ class SmtpProvider:
             return await self._send(call, progress)
         except BaseException as exc:  # noqa: BLE001 - only here is it known what was handed over
             return conclude(progress, observe(exc, progress))
+
+    async def limits(self) -> Limits:
+        """The `rate` of the URL; a relay tells none."""
+        return Limits(rate_per_second=self._settings.rate)
 
     async def check(self) -> list[Finding]:
         """Connect, secure, log in and look at what is offered; send nothing."""

@@ -36,6 +36,8 @@ class Progress:
     willing: list[Addressee] = field(default_factory=list)
     settled: dict[int, RecipientVerdict] = field(default_factory=dict)
     hints: list[float] = field(default_factory=list)
+    accused: Observation | None = None
+    """The first refusal of a recipient that is about our account."""
 
     def restart(self) -> None:
         """Forget a connection that had gone stale before anything was handed over."""
@@ -43,6 +45,7 @@ class Progress:
         self.willing.clear()
         self.settled.clear()
         self.hints.clear()
+        self.accused = None
 
 
 class RefusedReply(Exception):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from mailer.outcome import CallResult, Outcome, RecipientVerdict, Scope, clean
 from mailer.provider import Addressee, Call, Refusal
 from providers.smtp_progress import Progress
-from providers.smtp_rules import Kind, Observation, Row
+from providers.smtp_rules import Kind, Observation, Row, blame_of, pressure_of
 from providers.smtp_table import ROW_BY_RULE, judge
 
 _HINT_LIMIT_SECONDS = 3600.0
@@ -26,7 +26,7 @@ def conclude(progress: Progress, seen: Observation) -> CallResult:
     verdict, code, text = judge(seen), _code(seen), clean(seen.text)
     if verdict.outcome is Outcome.RETRYABLE:
         _note_hint(progress, seen)
-    return CallResult(
+    result = CallResult(
         verdict.outcome,
         verdict.scope,
         seen.stage,
@@ -37,6 +37,7 @@ def conclude(progress: Progress, seen: Observation) -> CallResult:
         _queue_id(seen.text) if verdict.outcome is Outcome.ACCEPTED else None,
         max(progress.hints, default=None),
     )
+    return _accused(result, seen)
 
 
 def settle(progress: Progress, addressee: Addressee, seen: Observation) -> None:
@@ -44,6 +45,8 @@ def settle(progress: Progress, addressee: Addressee, seen: Observation) -> None:
     verdict = judge(seen)
     if verdict.outcome is Outcome.RETRYABLE:
         _note_hint(progress, seen)
+    if verdict.scope is Scope.ACCOUNT:
+        progress.accused = progress.accused or seen
     progress.settled[addressee.recipient_id] = RecipientVerdict(
         addressee.recipient_id,
         verdict.outcome,
@@ -58,7 +61,7 @@ def nobody_willing(progress: Progress) -> CallResult:
     """Conclude a call whose every recipient was refused: retryable when any of them is."""
     recipients = tuple(progress.settled[each.recipient_id] for each in _call(progress).recipients)
     lead = min(recipients, key=_precedence)
-    return CallResult(
+    result = CallResult(
         lead.outcome,
         lead.scope,
         progress.stage,
@@ -68,6 +71,7 @@ def nobody_willing(progress: Progress) -> CallResult:
         lead.text,
         retry_after_seconds=max(progress.hints, default=None),
     )
+    return _accused(result, progress.accused) if progress.accused else result
 
 
 def withheld(progress: Progress, refusal: Refusal) -> CallResult:
@@ -84,6 +88,12 @@ def delay_hint(text: str) -> float | None:
     if found is None:
         return None
     return min(float(found[1]) * _UNIT_SECONDS[found[2].lower()], _HINT_LIMIT_SECONDS)
+
+
+def _accused(result: CallResult, seen: Observation) -> CallResult:
+    if result.scope is not Scope.ACCOUNT:
+        return result
+    return replace(result, blame=blame_of(seen), pressure=pressure_of(seen))
 
 
 def _verdicts(

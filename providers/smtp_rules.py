@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mailer.outcome import Outcome, Scope
+from mailer.outcome import Blame, Outcome, Pressure, Scope
 
 
 class Stage(StrEnum):
@@ -127,6 +127,8 @@ _HINTS = re.compile(
     r"|not verified|quota|throttl|sending limit|sending rate|suspended|sending paused",
     re.IGNORECASE,
 )
+_QUOTA = re.compile(r"\bquota\b|\bdaily\b|per day|sending limit", re.IGNORECASE)
+_UNVERIFIED = re.compile("not verified", re.IGNORECASE)
 _THROTTLED = re.compile(r"quota|throttl|\brate\b|sending limit", re.IGNORECASE)
 _NO_VALID_RECIPIENTS = re.compile("no valid recipients", re.IGNORECASE)
 
@@ -135,6 +137,12 @@ _OUR_IDENTITY = frozenset({"5.4.5"}) | frozenset(
     f"5.7.{n}" for n in (8, 9, 10, 11, 13, 14, *range(20, 30))
 )
 """RFC 3463, 4954, 7372, 7489 and the registry: our credentials, authentication or reputation."""
+_OUR_SENDER = frozenset(f"5.7.{n}" for n in (20, 21, 22, 23, 24, 26, 27))
+"""DKIM, SPF, DMARC and null MX (RFC 7372, 7489, 7505): about the sender's domain alone."""
+_TOO_FAST = frozenset({"4.7.28"})
+"""A flood, by the registry of enhanced codes."""
+_OUR_LIMIT = frozenset({"5.4.5", "4.4.5"})
+"""Congestion by RFC 3463; in use for a day's sending limit."""
 
 
 def reply(*codes: int) -> Test:
@@ -194,6 +202,35 @@ def is_sender_throttle(seen: Observation) -> bool:
     if seen.code == 454:  # noqa: PLR2004
         return True
     return not seen.detail.startswith("2.") and bool(_THROTTLED.search(seen.text))
+
+
+def pressure_of(seen: Observation) -> Pressure | None:
+    """Say whether a refusal of account scope means "too much", and of what.
+
+    The code alone says it for 454, which after the content is a throttle and nothing else.
+    """
+    if seen.kind is not Kind.REPLY or seen.detail.startswith("2."):
+        return None
+    if seen.enhanced in _OUR_LIMIT or _QUOTA.search(seen.text):
+        return Pressure.QUOTA
+    is_throttle = seen.past_commit and seen.code == 454  # noqa: PLR2004
+    if is_throttle or seen.enhanced in _TOO_FAST or _THROTTLED.search(seen.text):
+        return Pressure.THROTTLE
+    return None
+
+
+def blame_of(seen: Observation) -> Blame:
+    """Say whether a refusal of account scope is about the sender identity alone.
+
+    A 5yz to MAIL is, unless it is about logging in.
+    """
+    if seen.kind is not Kind.REPLY or seen.code in _LOGIN_CODES:
+        return Blame.PROVIDER
+    at_mail = seen.stage is Stage.MAIL and seen.digit == 5  # noqa: PLR2004
+    is_unverified = seen.digit == 5 and bool(_UNVERIFIED.search(seen.text))  # noqa: PLR2004
+    if at_mail or is_unverified or seen.enhanced in _OUR_SENDER:
+        return Blame.SENDER
+    return Blame.PROVIDER
 
 
 def is_contradiction(seen: Observation) -> bool:

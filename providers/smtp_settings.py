@@ -5,15 +5,17 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from mailer.errors import SettingsError
 from mailer.provider import Provider
+from providers import parameters
 
 DEFAULT_PORTS = {"implicit": 465, "starttls": 587, "none": 25}
 _SECONDS_LIMIT = 3600.0
 _MESSAGES_LIMIT = 1_000_000
-_PARAMETERS = ("tls", "auth", "ca", "timeout", "data_timeout", "idle_timeout", "max_messages")
+_TIMES = ("timeout", "data_timeout", "idle_timeout")
+_PARAMETERS = ("tls", "auth", "ca", *_TIMES, "max_messages", "rate")
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,253})|[0-9A-Fa-f:.]+")
 _CLIENT_NAME = re.compile(r"[!-~]{1,255}")
 
@@ -36,9 +38,10 @@ class Mechanism(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SmtpSettings:
-    """One relay. Times in seconds; `timeout` bounds each step before and each chunk of the content.
+    """One relay. Times in seconds, `rate` in recipients a second.
 
-    `data_timeout` bounds the wait after the final dot (RFC 5321 4.5.3.2.6 asks for ten minutes).
+    `timeout` bounds each step before and each chunk of the content, `data_timeout` the wait after
+    the final dot (RFC 5321 4.5.3.2.6 asks for ten minutes).
     """
 
     host: str
@@ -52,6 +55,7 @@ class SmtpSettings:
     data_timeout: float = 600.0
     idle_timeout: float = 30.0
     max_messages: int = 100
+    rate: float | None = None
     connections: int = 1
     local_hostname: str | None = None
 
@@ -74,15 +78,18 @@ def problems(url: str) -> list[str]:
             "characters of user and password"
         ]
     found = [*_host_problems(parts, host, port), *_parameter_problems(parts)]
-    found += _security_problems(parts, host, _parameters(parts))
+    found += _security_problems(parts, host, parameters.read(parts.query))
     return found
 
 
-def build(url: str, *, connections: int, local_hostname: str | None) -> Provider:
+def build(
+    url: str, *, connections: int, local_hostname: str | None, sender: str | None = None
+) -> Provider:
     """Make the provider of a `url` that has no problems.
 
     Raises `SettingsError` for a client name that cannot stand on the EHLO line.
     """
+    del sender
     if local_hostname is not None and not _CLIENT_NAME.fullmatch(local_hostname):
         raise SettingsError(
             "local_hostname: not a host name; use the worker's full name in printable ASCII"
@@ -95,7 +102,7 @@ def build(url: str, *, connections: int, local_hostname: str | None) -> Provider
 def parse(url: str, *, connections: int = 1, local_hostname: str | None = None) -> SmtpSettings:
     """Read a `url` that has no problems."""
     parts = urlsplit(url)
-    given = _parameters(parts)
+    given = parameters.read(parts.query)
     tls = _tls_mode(parts, given)
     return SmtpSettings(
         host=parts.hostname or "",
@@ -109,6 +116,7 @@ def parse(url: str, *, connections: int = 1, local_hostname: str | None = None) 
         data_timeout=float(given.get("data_timeout", 600)),
         idle_timeout=float(given.get("idle_timeout", 30)),
         max_messages=int(given.get("max_messages", 100)),
+        rate=parameters.rate(given),
         connections=connections,
         local_hostname=local_hostname,
     )
@@ -120,10 +128,6 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
-
-
-def _parameters(parts: SplitResult) -> dict[str, str]:
-    return dict(parse_qsl(parts.query, keep_blank_values=True))
 
 
 def _tls_mode(parts: SplitResult, given: dict[str, str]) -> TlsMode:
@@ -149,23 +153,14 @@ def _host_problems(parts: SplitResult, host: str, port: int | None) -> list[str]
 
 
 def _parameter_problems(parts: SplitResult) -> list[str]:
-    names = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
+    given = parameters.read(parts.query)
     known = [name for name in _PARAMETERS if name != "tls" or parts.scheme == "smtp"]
-    unknown = sorted(set(names) - set(known))
-    found = [_unknown_parameter(name, parts.scheme, known) for name in unknown]
-    found += [
-        f"{name}: given {names.count(name)} times; keep one"
-        for name in known
-        if names.count(name) > 1
-    ]
-    return found + _value_problems(_parameters(parts))
-
-
-def _unknown_parameter(name: str, scheme: str, known: list[str]) -> str:
-    if name == "tls":
-        return "tls: smtps:// is TLS from the first octet; remove it"
-    shown = name if re.fullmatch(r"[a-z_]{1,30}", name) else "a parameter"
-    return f"{shown}: unknown for {scheme}://; use {', '.join(known)}"
+    found = []
+    if "tls" in given and "tls" not in known:
+        found.append("tls: smtps:// is TLS from the first octet; remove it")
+    found += parameters.unknown(parts.query, parts.scheme, known, but="tls")
+    found += parameters.repeated(parts.query, known)
+    return found + _value_problems(given)
 
 
 def _value_problems(given: dict[str, str]) -> list[str]:
@@ -176,19 +171,12 @@ def _value_problems(given: dict[str, str]) -> list[str]:
         found.append(f"auth: must be one of {', '.join(Mechanism)}")
     if "ca" in given and not Path(given["ca"]).is_file():
         found.append("ca: no such file; give the path of a PEM file with the trusted certificates")
-    found += [
-        f"{name}: must be seconds between 0 and {_SECONDS_LIMIT:.0f}, above 0"
-        for name in ("timeout", "data_timeout", "idle_timeout")
-        if name in given and not _is_number_within(given[name], _SECONDS_LIMIT)
-    ]
+    found += parameters.seconds_problems(given, _TIMES, _SECONDS_LIMIT)
+    found += parameters.rate_problems(given)
     messages = given.get("max_messages", "1")
     if not (messages.isascii() and messages.isdigit() and 0 < int(messages) <= _MESSAGES_LIMIT):
         found.append(f"max_messages: must be a whole number from 1 to {_MESSAGES_LIMIT}")
     return found
-
-
-def _is_number_within(text: str, limit: float) -> bool:
-    return bool(re.fullmatch(r"\d{1,6}(\.\d{1,6})?", text, re.ASCII)) and 0 < float(text) <= limit
 
 
 def _security_problems(parts: SplitResult, host: str, given: dict[str, str]) -> list[str]:

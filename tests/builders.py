@@ -19,6 +19,7 @@ from mailer.tables import Attempt, Outbox, Recipient
 
 SECRET = "a secret of the tests"
 POLICY = RetryPolicy(max_attempts=3, base_seconds=10, cap_seconds=100, max_resends=1)
+SENDER = "Shop <shop@example.com>"
 PROVIDER = "scripted:test"
 
 
@@ -50,7 +51,7 @@ def freezer(**changes: Any) -> Freezer:
     options: dict[str, Any] = {
         "secret": SECRET,
         "domain": "mail.example.com",
-        "sender": "Shop <shop@example.com>",
+        "sender": SENDER,
         "templates": None,
         "max_bytes": 1_000_000,
     }

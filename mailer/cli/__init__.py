@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from mailer.cli import check, decide, read, run, send
+from mailer.cli import check, decide, fake, provider, read, run, send
 from mailer.cli.session import say
 from mailer.errors import MailerError
 
@@ -37,6 +37,7 @@ app.command("check")(check.check)
 app.command("settings")(check.settings)
 app.command("worker")(run.worker)
 app.command("demo")(run.demo)
+app.command("fake-ses")(fake.fake_ses)
 app.command("send")(send.send)
 app.command("status")(read.status)
 app.command("list")(read.list_rows)
@@ -44,6 +45,14 @@ app.command("show")(read.show)
 app.command("resolve")(decide.resolve)
 app.command("requeue")(decide.requeue)
 app.command("cancel")(decide.cancel)
+
+_providers = typer.Typer(
+    no_args_is_help=True, help="Look at the health of providers; stop and resume sending."
+)
+_providers.command("list")(provider.list_providers)
+_providers.command("open")(provider.open_circuit)
+_providers.command("close")(provider.close_circuit)
+app.add_typer(_providers, name="provider")
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so

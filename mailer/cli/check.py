@@ -45,7 +45,8 @@ def _look() -> Iterator[Finding]:
         return
     yield Finding("settings", ok=True, detail="a worker can start with them")
     yield _database(settings)
-    for url in settings.providers:
+    orders = (settings.providers, *settings.stream_orders.values())
+    for url in dict.fromkeys(url for urls in orders for url in urls):
         yield from _provider(settings, url)
 
 
@@ -72,7 +73,7 @@ def _provider(settings: "Settings", url: "SecretStr") -> Iterator[Finding]:
     from mailer.loop import LoopThread
     from mailer.wiring import build_provider
 
-    provider = build_provider(settings.model_copy(update={"providers": (url,)}))
+    provider = build_provider(url, settings)
     loop = LoopThread()
     loop.start()
     try:
@@ -108,8 +109,8 @@ def settings(*, as_json: AsJson = False) -> None:
 
 def _shown(value: Any) -> str:
     """Of a secret not even a part is shown: a URL may be split in the wrong place."""
-    if value is None or value == ():
+    if value is None or value in ((), {}):
         return ""
-    if isinstance(value, tuple) or hasattr(value, "get_secret_value"):
+    if isinstance(value, tuple | dict) or hasattr(value, "get_secret_value"):
         return _HIDDEN
     return f"{value:.10g}" if isinstance(value, float) else str(value)

@@ -9,7 +9,7 @@ from mailer.states import RowState
 
 
 def status(*, as_json: AsJson = False) -> None:
-    """Show the outbox in numbers: states, what is due, what is in doubt, recent attempts."""
+    """Show the outbox in numbers: states, circuits, what is due or in doubt, recent attempts."""
     from mailer import reports
 
     with at_work():
@@ -48,7 +48,9 @@ def show(row: RowArgument, *, as_json: AsJson = False) -> None:
     from mailer import reports
 
     with at_work() as settings:
-        found = reports.timeline(row_id(row), max_resends=settings.max_resends)
+        found = reports.timeline(
+            row_id(row), max_resends=settings.max_resends, default_sender=settings.sender or ""
+        )
     if as_json:
         print_json(found)
         return

@@ -13,9 +13,11 @@ from mailer.provider import Finding
 from mailer.views import (
     AttemptView,
     AuditView,
+    CircuitView,
     Doubt,
     Listing,
     MessageView,
+    Providers,
     RecipientView,
     Status,
     Timeline,
@@ -26,7 +28,7 @@ _PIPED_COLUMNS = 1_000
 
 _FOLDED = frozenset(
     {
-        "dedup key", "reason", "in doubt", "recipient", "rule", "reply", "provider",
+        "dedup key", "name", "reason", "in doubt", "recipient", "rule", "reply", "provider",
         "what it came to", "who", "why", "value", "meaning",
     }
 )  # fmt: skip
@@ -42,6 +44,8 @@ _STYLES = {
     "pending": "cyan",
     "due": "cyan",
     "sending": "blue",
+    "open": "bold yellow",
+    "half_open": "yellow",
 }
 
 
@@ -69,6 +73,10 @@ def show_status(status: Status) -> None:
     if len({each.stream for each in status.streams}) > 1:
         streams = [(each.stream, each.state, each.rows) for each in status.streams]
         out.print(_table("streams", ("stream", "state", "rows"), streams))
+    if status.circuits:
+        shut = [_circuit(each, status.at) for each in status.circuits]
+        out.print(_table("circuits that are not closed", _CIRCUIT, shut))
+        out.print("to see all: mailer provider list")
 
 
 def _states(status: Status) -> Table:
@@ -89,6 +97,39 @@ def _waiting(status: Status) -> Iterable[str]:
 def _recent(status: Status) -> str:
     among = "" if status.recent_complete else ", among the newest"
     return f"attempts ended in the last {span(status.recent_seconds)}{among}"
+
+
+_CIRCUIT = ("name", "about", "state", "reason", "since", "until")
+_LIMITS = ("name", "rate", "slowed to", "left today", "asked at")
+
+
+def show_providers(found: Providers) -> None:
+    """Print what is known of each provider, and of senders at it."""
+    out = console()
+    if not found.providers:
+        out.print("no provider is known yet; a worker makes them known when it starts")
+        return
+    circuits = [_circuit(each, found.at) for each in found.providers]
+    out.print(_table("circuits", _CIRCUIT, circuits))
+    limits = [_limits(each) for each in found.providers if each.limits_at is not None]
+    if limits:
+        out.print(_table("limits", _LIMITS, limits))
+
+
+def _circuit(it: CircuitView, at: datetime) -> Sequence[object]:
+    since = span((at - it.since).total_seconds())
+    until = "" if it.until is None else f"in {span((it.until - at).total_seconds())}"
+    return it.name, it.about, it.state, it.reason, since, "probe due" if it.probe_due else until
+
+
+def _limits(it: CircuitView) -> Sequence[object]:
+    return (
+        it.name,
+        "" if it.rate is None else f"{it.rate:g}/s",
+        "" if it.rate is None or it.slowed >= 1 else f"{it.slowed:.0%}",
+        "" if it.left_today is None else f"{it.left_today:,.0f}",
+        _time(it.limits_at),
+    )
 
 
 def show_listing(listing: Listing) -> None:

@@ -50,6 +50,7 @@ class TestStatus:
             "recent_complete",
             "recent_attempts",
             "streams",
+            "circuits",
         ]
         assert list(status["states"]) == list(RowState)
         assert status["ambiguous"] == [{"stage": "after_dot", "rule": "data-lost", "rows": 1}]

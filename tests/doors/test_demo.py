@@ -1,106 +1,28 @@
 """The demo: what it shows, what it leaves behind, and what it never touches."""
 
 import json
-import os
 import signal
-import socket
-import sqlite3
 import subprocess
-import sys
-from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-# Every warning is an error, and every use of a socket that names a host is written down. uvloop
-# would hide its sockets from the interpreter's audit.
-WATCHED = """
-import json, sys
-sys.modules["uvloop"] = None
-EVENTS = {"socket.bind": 1, "socket.connect": 1, "socket.sendto": 1, "socket.getaddrinfo": 0,
-          "socket.gethostbyname": 0}
-hosts = open(sys.argv[1], "a", buffering=1)
-def watch(event, args):
-    if event in EVENTS:
-        place = args[EVENTS[event]]
-        print(json.dumps(place[0] if isinstance(place, tuple) else str(place)), file=hosts)
-sys.addaudithook(watch)
-from mailer.demo import main
-sys.exit(main())
-"""
-
-STRICT = [sys.executable, "-X", "dev", "-W", "error"]
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A demo that ran in a folder of its own, with a hostile environment."""
-
-    status: int
-    out: str
-    err: str
-    cwd: Path
-    temp: Path
-    hosts: list[str]
-    knocks: int
-
-    def database(self) -> sqlite3.Connection:
-        """Open what the demo left."""
-        (path,) = self.temp.glob("mailer-demo-*/mailer.db")
-        return sqlite3.connect(path)
-
-    def rows(self, query: str) -> list[Any]:
-        """Read from what the demo left."""
-        with closing(self.database()) as database:
-            return database.execute(query).fetchall()
-
-
-def environment(temp: Path, **more: str) -> dict[str, str]:
-    root = Path(__file__).parents[2]
-    return {"PATH": os.defpath, "TMPDIR": str(temp), "PYTHONPATH": str(root), **more}
+from tests.doors.demo_run import STRICT, Shown, environment, show
 
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     """Run the demo once where the user's own settings point at servers that listen."""
-    base = tmp_path_factory.mktemp("demo")
-    cwd, temp, hosts = base / "cwd", base / "temp", base / "hosts"
-    cwd.mkdir()
-    temp.mkdir()
-    (cwd / ".env").write_text("MAILER_BATCH=nonsense\n")
-    with ExitStack() as stack:
-        traps = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
-        database, redis, relay = (each.getsockname()[1] for each in traps)
-        run = subprocess.run(
-            [*STRICT, "-c", WATCHED, str(hosts)],
-            cwd=cwd,
-            env=environment(
-                temp,
-                DATABASE_URL=f"postgres://user:secret@127.0.0.1:{database}/theirs",
-                REDIS_URL=f"redis://127.0.0.1:{redis}",
-                MAILER_PROVIDERS=f"smtp://127.0.0.1:{relay}",
-                MAILER_LEASE_SECONDS="nonsense",
-            ),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        knocks = sum(was_knocked_at(each) for each in traps)
-    places = [json.loads(line) for line in hosts.read_text().splitlines()]
-    return Shown(run.returncode, run.stdout, run.stderr, cwd, temp, places, knocks)
-
-
-def was_knocked_at(trap: socket.socket) -> bool:
-    trap.setblocking(False)
-    try:
-        connection, _ = trap.accept()
-    except BlockingIOError:
-        return False
-    connection.close()
-    return True
+    return show(
+        "smtp",
+        tmp_path_factory.mktemp("demo"),
+        lambda ports: {
+            "DATABASE_URL": f"postgres://user:secret@127.0.0.1:{ports[0]}/theirs",
+            "REDIS_URL": f"redis://127.0.0.1:{ports[1]}",
+            "MAILER_PROVIDERS": f"smtp://127.0.0.1:{ports[2]}",
+            "MAILER_LEASE_SECONDS": "nonsense",
+        },
+    )
 
 
 def test_it_ends_well_and_silently(shown: Shown) -> None:
@@ -182,10 +104,9 @@ def test_it_names_the_database_that_it_kept(shown: Shown) -> None:
 
 
 def test_the_workers_log_is_beside_the_database_and_holds_no_address(shown: Shown) -> None:
-    (log,) = shown.temp.glob("mailer-demo-*/worker.log")
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    lines = [json.loads(line) for line in shown.log().splitlines()]
     assert sum(line["event"] == "attempt finished" for line in lines) == 5
-    assert "@" not in log.read_text()
+    assert "@" not in shown.log()
     assert "attempt finished" not in shown.out
 
 

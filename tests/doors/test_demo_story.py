@@ -1,69 +1,27 @@
 """The demo checks its own claims: a record or a relay that tells otherwise is found out."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 
 from mailer.demo.sink import Entry
 from mailer.demo.story import STORIES, contradictions
 from mailer.states import RowState
-from mailer.views import AttemptView, AuditView, MessageView, Timeline
-
-NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+from mailer.views import AuditView, Timeline
+from tests.doors.timelines import NOW, attempt, message
 
 
 def true_timeline(number: int) -> Timeline:
     """The record as the demo promises it, once the operator has been there."""
     story = STORIES[number]
     in_doubt = story.leads_to is RowState.AMBIGUOUS
-    message = MessageView(
-        id=number + 1,
-        dedup_key=f"key-{number}",
-        message_id=None,
-        state=story.ends,
-        reason=None,
-        stream="default",
-        priority=5,
-        subject=None,
-        template=None,
-        template_version=None,
-        on_ambiguous="hold",
-        attempts=0,
-        resends=0,
-        created_at=NOW,
-        queued_at=NOW,
-        next_attempt_at=NOW,
-        expires_at=None,
-        lease_expires_at=None,
-        finished_at=NOW,
-    )
     attempts = tuple(
-        AttemptView(
-            number=tried,
-            provider="smtp:127.0.0.1:25",
-            request_tag=f"tag-{tried}",
-            state="finished",
-            outcome=outcome,
-            scope="message",
-            stage="after_dot",
-            rule="rule",
-            code=None,
-            reason=None,
-            decision=None,
-            provider_id=None,
-            claimed_at=NOW,
-            started_at=NOW,
-            finished_at=NOW,
-            resolution="accepted" if in_doubt else None,
-            resolved_at=None,
-            resolved_by=None,
-            evidence=None,
-        )
+        attempt(tried, outcome, request_tag=f"tag-{tried}", settled=in_doubt)
         for tried, outcome in enumerate(story.outcomes, start=1)
     )
     by_hand = AuditView(NOW, "demo", "resolve accepted", "ambiguous", "submitted", "why")
-    return Timeline(NOW, message, (), attempts, (by_hand,) if in_doubt else (), "nothing")
+    told = message(number + 1, story.ends)
+    return Timeline(NOW, told, (), attempts, (by_hand,) if in_doubt else (), "nothing")
 
 
 def true_log() -> list[Entry]:

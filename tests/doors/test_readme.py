@@ -59,10 +59,11 @@ def test_the_example_commits_a_mail(database_url: str, tmp_path: Path) -> None:
 
 
 def test_every_command_that_is_named_exists() -> None:
-    named = set(re.findall(r"\bmailer ([a-z]+) (?:17|--|`)", README)) | set(
-        re.findall(r"`mailer ([a-z]+)", README)
+    named = set(re.findall(r"\bmailer ([a-z-]+) (?:17|--|`)", README)) | set(
+        re.findall(r"`mailer ([a-z-]+)", README)
     )
-    known = {command.name for command in app.registered_commands}
+    known = {each.name for each in app.registered_commands}
+    known |= {each.name for each in app.registered_groups}
     assert named <= known, named - known
     assert len(named) >= 8
 

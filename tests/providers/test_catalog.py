@@ -8,6 +8,7 @@ import pytest
 from mailer.errors import SettingsError
 from providers.catalog import build, problems
 from providers.smtp_settings import Mechanism, TlsMode, parse
+from tests.ses_endpoint import aws_environment
 
 SECRET = "hunter2"
 
@@ -25,6 +26,11 @@ SECRET = "hunter2"
         "&max_messages=7",
         "smtps://user:pass@relay.example?auth=cram-md5",
         "file:///tmp/mail",
+        "file:///tmp/mail?rate=3",
+        "smtps://relay.example?rate=14",
+        "ses://eu-west-1",
+        "ses://us-gov-west-1/?configuration_set=tx_prod-1&rate=14.5&timeout=20&connect_timeout=3",
+        "ses://eu-west-1?endpoint_url=http://127.0.0.1:4579",
     ],
 )
 def test_good(url: str) -> None:
@@ -34,7 +40,24 @@ def test_good(url: str) -> None:
 @pytest.mark.parametrize(
     ("url", "named"),
     [
-        ("ses://eu-west-1", ["scheme"]),
+        ("sns://eu-west-1", ["scheme"]),
+        ("ses://", ["region"]),
+        ("ses://Ireland", ["region"]),
+        ("ses://eu-west-1:443", ["region"]),
+        ("ses://eu-west-1:x", ["region"]),
+        (f"ses://AKID:{SECRET}@eu-west-1", ["AWS_ACCESS_KEY_ID"]),
+        ("ses://eu-west-1/main", ["url"]),
+        ("ses://eu-west-1?configuration_set=a%20b", ["configuration_set"]),
+        ("ses://eu-west-1?configuration_set=", ["configuration_set"]),
+        (f"ses://eu-west-1?endpoint_url=http://u:{SECRET}@127.0.0.1", ["endpoint_url"]),
+        ("ses://eu-west-1?endpoint_url=ftp://127.0.0.1", ["endpoint_url"]),
+        ("ses://eu-west-1?endpoint_url=http://127.0.0.1:x", ["endpoint_url"]),
+        ("ses://eu-west-1?timeout=61&connect_timeout=0", ["timeout", "connect_timeout"]),
+        ("ses://eu-west-1?rate=0&retries=3", ["retries", "rate"]),
+        ("smtps://relay.example?rate=-1", ["rate"]),
+        ("smtps://relay.example?rate=fast", ["rate"]),
+        ("file:///tmp/mail?rate=1&rate=2", ["rate"]),
+        ("file:///tmp/mail#x", ["file"]),
         ("nonsense", ["scheme"]),
         ("smtp://", ["host", "tls"]),
         ("smtp://relay.example:99999?tls=none", ["url"]),
@@ -61,7 +84,7 @@ def test_good(url: str) -> None:
         ("smtps://relay.example/path", ["url"]),
         ("file://folder", ["file"]),
         ("file:///", ["file"]),
-        ("file:///tmp/mail?sync=1", ["file"]),
+        ("file:///tmp/mail?sync=1", ["sync"]),
     ],
 )
 def test_bad(url: str, named: list[str]) -> None:
@@ -89,10 +112,17 @@ def test_parsed() -> None:
         ("smtp://user:pass@relay.example:2587?tls=starttls", "smtp:relay.example:2587"),
         ("smtps://relay.example", "smtps:relay.example:465"),
         ("file:///tmp/my%20mail", "file:/tmp/my mail"),
+        ("ses://eu-west-1", "ses:eu-west-1"),
+        ("ses://eu-west-1?configuration_set=main", "ses:eu-west-1/main"),
+        (
+            "ses://eu-west-1?configuration_set=main&endpoint_url=http://127.0.0.1:4579/x",
+            "ses:eu-west-1/main@127.0.0.1:4579",
+        ),
     ],
 )
 def test_names(url: str, name: str) -> None:
-    assert build(url, connections=1).name == name
+    with aws_environment():
+        assert build(url, connections=1).name == name
 
 
 @pytest.mark.parametrize("name", ["two words", "line\r\nbreak", "", "bücher.example"])
@@ -111,8 +141,9 @@ def test_an_sdk_is_imported_only_when_it_is_built() -> None:
         "import sys\n"
         "from providers.catalog import build, problems\n"
         "problems('smtp://127.0.0.1'), build('file:///tmp/x', connections=1)\n"
-        "assert 'aiosmtplib' not in sys.modules\n"
+        "problems('ses://eu-west-1')\n"
+        "assert not {'aiosmtplib', 'boto3', 'botocore'} & set(sys.modules)\n"
         "build('smtp://127.0.0.1', connections=1)\n"
-        "assert 'aiosmtplib' in sys.modules\n"
+        "assert 'aiosmtplib' in sys.modules and 'boto3' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from mailer.outcome import CallResult, Outcome, Scope
-from mailer.provider import Call, Provider, Refusal
+from mailer.provider import Call, Limits, Provider, Refusal
 from providers.catalog import build
 from tests.providers.calls import CONTENT, a_call, relay, run, send_one
+from tests.ses_endpoint import SesEndpoint, aws_environment
 from tests.smtp_server import STALL, Script, SmtpServer, tell
 
 
@@ -46,7 +47,14 @@ def capture(tmp_path: Path) -> Iterator[Adapter]:
     yield Adapter(build(tmp_path.as_uri(), connections=1), handed_over)
 
 
-@pytest.fixture(params=[smtp, capture], ids=lambda each: each.__name__)
+@contextmanager
+def ses(tmp_path: Path) -> Iterator[Adapter]:
+    del tmp_path
+    with aws_environment(), SesEndpoint.scripted() as endpoint:
+        yield Adapter(endpoint.provider(), lambda: [request.content for request in endpoint.sent])
+
+
+@pytest.fixture(params=[smtp, capture, ses], ids=lambda each: each.__name__)
 def adapter(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Adapter]:
     with request.param(tmp_path) as made:
         yield made
@@ -92,7 +100,13 @@ def test_the_commit_point_fails(adapter: Adapter) -> None:
 
 
 def test_cancelled_before_it_began_to_talk(adapter: Adapter) -> None:
-    call = a_call()
+    cancelled = threading.Event()
+
+    def only_then() -> Refusal | None:
+        cancelled.wait()
+        return None
+
+    call = a_call(may_commit=only_then)
 
     async def cancel_at_once() -> CallResult:
         sending = asyncio.ensure_future(adapter.provider.send(call))
@@ -101,6 +115,7 @@ def test_cancelled_before_it_began_to_talk(adapter: Adapter) -> None:
         try:
             return await sending
         finally:
+            cancelled.set()
             await adapter.provider.close()
 
     result = run(cancel_at_once())
@@ -132,6 +147,26 @@ def test_check_finds_it_well(adapter: Adapter) -> None:
     assert findings
     assert all(each.ok for each in findings)
     assert adapter.handed_over() == []
+
+
+@pytest.mark.parametrize(("query", "rate"), [("", None), ("rate=2.5", 2.5)])
+def test_a_rate_is_given_in_the_url(tmp_path: Path, query: str, rate: float | None) -> None:
+    with aws_environment(), SesEndpoint.scripted() as endpoint:
+        mute = f"&endpoint_url={endpoint.url}/nowhere"
+        for url in (
+            f"smtp://127.0.0.1?{query}",
+            f"{tmp_path.as_uri()}?{query}",
+            f"ses://eu-west-1?{query}{mute}",
+        ):
+            found = run(ask_once(build(url, connections=1)))
+            assert found == Limits(rate_per_second=rate)
+
+
+async def ask_once(provider: Provider) -> Limits:
+    try:
+        return await provider.limits()
+    finally:
+        await provider.close()
 
 
 def test_names_hold_no_credential() -> None:

@@ -31,13 +31,17 @@ def test_three_runners_at_once_all_succeed(database_url: str) -> None:
     ]
     answers = [each.communicate(timeout=60) for each in runners]
     assert [each.returncode for each in runners] == [0, 0, 0], answers
-    assert sorted(out.strip() for out, _ in answers) == ["['0001_outbox']", "[]", "[]"]
+    assert sorted(out.strip() for out, _ in answers) == [
+        "['0001_outbox', '0002_provider']",
+        "[]",
+        "[]",
+    ]
 
 
 def test_migrating_twice_changes_nothing(database_url: str) -> None:
     with bound_to(database_url):
-        assert pending() == ["0001_outbox"]
-        assert migrate() == ["0001_outbox"]
+        assert pending() == ["0001_outbox", "0002_provider"]
+        assert migrate() == ["0001_outbox", "0002_provider"]
         assert migrate() == []
         assert pending() == []
 
@@ -136,6 +140,17 @@ def test_claims_are_served_by_the_partial_index(postgres_outbox: str) -> None:
     from mailer.claims_sql import POSTGRESQL
 
     sql = "EXPLAIN " + POSTGRESQL.claim
-    params = {"limit": 100, "provider": "p", "token": "t", "lease": 60.0}
+    params = {
+        "limit": 100,
+        "provider": "p",
+        "token": "t",
+        "lease": 60.0,
+        "streams": None,
+        "other_streams": [],
+        "held_senders": [],
+        "only_sender": None,
+        "default_sender": "",
+        "first_sends": False,
+    }
     plan = "\n".join(row[0] for row in database.rows(sql, params))
     assert "email_outbox_due" in plan

@@ -51,7 +51,7 @@ class TestDefaults:
                 documented = load(LEAST | {variable: default})
                 assert getattr(documented, attributes[variable]) == value
             else:
-                assert value in (None, (), settings.database_url)
+                assert value in (None, (), {}, settings.database_url)
 
     def test_blank_is_unset(self) -> None:
         assert load(LEAST | {"REDIS_URL": "", "MAILER_BATCH": "  "}) == load(LEAST)
@@ -230,7 +230,7 @@ def test_what_a_provider_says_of_its_url_is_in_the_message_too() -> None:
 
 @pytest.mark.parametrize(
     "variable",
-    ["MAILER_STREAM_NEWS", "MAILER_TESTS_X", "MAILER_SNS_TOPIC_ARNS", "MAILER_ADMIN_PASSWORD"],
+    ["MAILER_TESTS_X", "MAILER_SNS_TOPIC_ARNS", "MAILER_ADMIN_PASSWORD"],
 )
 def test_variables_of_other_parts_are_left_alone(variable: str) -> None:
     assert load(LEAST | {variable: "x"}) == load(LEAST)
@@ -294,3 +294,22 @@ def test_an_application_pays_for_no_settings_source_it_does_not_use() -> None:
         [sys.executable, "-c", loaded], capture_output=True, text=True, check=True
     )
     assert not {"dotenv", "idna", "structlog", "dramatiq"} & set(done.stdout.split())
+
+
+def test_streams_may_name_their_own_providers() -> None:
+    settings = load(
+        WORKER | {"MAILER_STREAM_BULK": "smtp://bulk.example:587 smtp://other.example:587"},
+        role="worker",
+    )
+    (urls,) = settings.stream_orders.values()
+    assert list(settings.stream_orders) == ["bulk"]
+    assert [each.get_secret_value() for each in urls] == [
+        "smtp://bulk.example:587",
+        "smtp://other.example:587",
+    ]
+
+
+def test_a_streams_mistake_is_told_by_its_variable() -> None:
+    found = mistakes(WORKER | {"MAILER_STREAM_BULK": "nowhere"}, role="worker")
+    assert list(found) == ["MAILER_STREAM_BULK"]
+    assert "entry 1" in found["MAILER_STREAM_BULK"]

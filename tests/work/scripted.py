@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from mailer.outcome import CallResult, Outcome, Scope
-from mailer.provider import Call, Finding
+from mailer.provider import Call, Finding, Limits
 
 _OUTCOMES = {
     "refuse": (Outcome.PERMANENT, Scope.RECIPIENT),
@@ -59,6 +59,9 @@ class ScriptedProvider:
             self.accepted[call.outbox_id] += 1
         await asyncio.sleep(0)
         return _result(call, outcome, scope, rule="scripted")
+
+    async def limits(self) -> Limits:
+        return Limits()
 
     async def check(self) -> list[Finding]:
         return []

@@ -10,6 +10,7 @@ import pytest
 
 from mailer import database
 from mailer.airspace import Airspace
+from mailer.clock import awake_or_asleep
 from mailer.delivery import Delivery, Pace
 from mailer.loading import Loader
 from mailer.loop import LoopThread
@@ -17,6 +18,7 @@ from mailer.outcome import CallResult, Outcome, Scope
 from mailer.provider import Call
 from mailer.reconcile import Sweeper
 from mailer.results import Ended
+from mailer.routing import Order, Router
 from mailer.tables import Attempt, Outbox, Recipient
 from tests.builders import (
     POLICY,
@@ -75,7 +77,7 @@ def worker(
         return True
 
     delivery = Delivery(
-        airspace=Airspace(loop, scripted),
+        airspace=Airspace(loop, {scripted.name: scripted}),
         loader=Loader(freezer(**freezing)),
         pace=Pace(
             batch=batch,
@@ -87,7 +89,9 @@ def worker(
         ),
         policy=POLICY,
         jitter=middle,
-        provider_name=scripted.name,
+        router=Router(
+            [Order((scripted.name,))], "Shop <shop@example.com>", 5.0, clock=awake_or_asleep
+        ),
         unwritten=take,
     )
     running = Worker(scripted, delivery, loop, kept)

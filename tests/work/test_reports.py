@@ -266,8 +266,11 @@ def test_a_key_finds_its_row() -> None:
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_only_the_totals_read_a_whole_table(caplog: pytest.LogCaptureFixture) -> None:
     row = in_doubt()
+    pending, _ = enqueue("pending")
     with caplog.at_level(logging.DEBUG, logger="peewee"):
         reports.status()
+        reports.providers()
+        reports.timeline(pending.id, max_resends=1)
         for state in RowState:
             reports.listing(state)
         reports.timeline(row, max_resends=1)
