@@ -19,10 +19,10 @@ def broker() -> None:
     """Build this process's broker and make it dramatiq's; called by dramatiq itself."""
     try:
         settings = settings_for_worker()
+        log.configure(settings.log_format)
+        dramatiq.set_broker(build(settings))
     except MailerError as error:
         sys.exit(str(error))
-    log.configure(settings.log_format)
-    dramatiq.set_broker(build(settings))
 
 
 def build(settings: Settings) -> Broker:

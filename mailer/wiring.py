@@ -100,21 +100,17 @@ def assemble(settings: Settings, *, unwritten: Unwritten | None = None) -> Maile
 
 def build_providers(settings: Settings) -> tuple[list[Order], dict[str, Provider]]:
     """Build every provider that an order names, once, and the orders by their names."""
-    providers: dict[str, Provider] = {}
-    orders = [Order(_named(settings.providers, providers, settings))]
-    for stream, urls in settings.stream_orders.items():
-        orders.append(Order(_named(urls, providers, settings), streams=(stream,)))
-    return orders, providers
-
-
-def _named(
-    urls: Sequence[SecretStr], providers: dict[str, Provider], settings: Settings
-) -> tuple[str, ...]:
-    names = []
-    for url in urls:
-        built = build_provider(url, settings)
-        names.append(providers.setdefault(built.name, built).name)
-    return tuple(dict.fromkeys(names))
+    orders: dict[str | None, tuple[SecretStr, ...]] = {None: settings.providers}
+    orders.update(settings.stream_orders)
+    urls = dict.fromkeys(url for order in orders.values() for url in order)
+    built = {url: build_provider(url, settings) for url in urls}
+    return [
+        Order(
+            tuple(dict.fromkeys(built[url].name for url in order)),
+            streams=None if stream is None else (stream,),
+        )
+        for stream, order in orders.items()
+    ], {each.name: each for each in built.values()}
 
 
 def build_provider(url: SecretStr, settings: Settings) -> Provider:

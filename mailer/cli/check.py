@@ -73,7 +73,11 @@ def _provider(settings: "Settings", url: "SecretStr") -> Iterator[Finding]:
     from mailer.loop import LoopThread
     from mailer.wiring import build_provider
 
-    provider = build_provider(url, settings)
+    try:
+        provider = build_provider(url, settings)
+    except SettingsError as error:
+        yield Finding("MAILER_PROVIDERS", ok=False, detail=str(error))
+        return
     loop = LoopThread()
     loop.start()
     try:
