@@ -11,7 +11,7 @@ $(READY): requirements.lock pyproject.toml bin/setup
 	@bin/setup
 
 demo: setup
-	@$(BIN)/mailer demo $(ARGS)
+	@$(BIN)/mailer demo $(if $(PROVIDER),--provider $(PROVIDER)) $(ARGS)
 
 test: setup
 	@$(BIN)/pytest $(ARGS)
@@ -24,6 +24,7 @@ check: setup
 
 bench: setup
 	@$(BIN)/python -m benchmarks.outbox $(ARGS)
+	@$(BIN)/python -m benchmarks.ses
 
 # Pins every package and its hashes for every platform, and names no registry.
 lock: setup

@@ -147,12 +147,12 @@ def _count(
 ) -> Change | None:
     with transaction():
         row = _locked(key, provider, sender)
+        if _stays_away(row):
+            return None
         tally, trip = after_results(_tally(row), results, policy)
         trip = trip or _throttled(row, results)
         state, reason = CircuitState(row.state), row.reason
-        if _stays_away(row):
-            trip = None
-        elif trip is not None:
+        if trip is not None:
             state, reason = CircuitState.OPEN, trip.reason
         elif _recovered(results):
             state, reason = CircuitState.CLOSED, None

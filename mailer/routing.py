@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mailer import claims, health
-from mailer.circuit import CircuitPolicy, CircuitState
+from mailer.circuit import CircuitPolicy, CircuitState, is_trouble
 from mailer.clock import Clock
 from mailer.health import Health
 from mailer.log import get_logger
@@ -104,7 +104,8 @@ class Router:
                 about="sender" if each.sender else "provider",
                 reason=each.reason,
             )
-        if changes:
+        # Another worker may have met the same trouble first, and opened the circuit.
+        if changes or any(is_trouble(result) for _, result in ended):
             self.refresh(at_once=True)
         return any(each.state is CircuitState.CLOSED for each in changes)
 

@@ -36,7 +36,7 @@ class SesSettings:
     def name(self) -> str:
         """What attempts record: the region, the configuration set, and an endpoint not AWS's."""
         within = f"/{self.configuration_set}" if self.configuration_set else ""
-        at = f"@{urlsplit(self.endpoint_url).netloc}" if self.endpoint_url else ""
+        at = f"+{urlsplit(self.endpoint_url).netloc}" if self.endpoint_url else ""
         return f"ses:{self.region}{within}{at}"
 
     @property

@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -102,6 +102,9 @@ def _become_dramatiq(processes: int, threads: int) -> None:
 
 def demo(
     *,
+    provider: Annotated[
+        Literal["smtp", "ses"], typer.Option(help="A scripted relay, or a fake Amazon SES.")
+    ] = "smtp",
     seconds: Annotated[
         float | None, typer.Option(min=1, help="How long its worker may take.")
     ] = None,
@@ -109,4 +112,4 @@ def demo(
     """Send mail without any server, break it, and settle what is in doubt."""
     from mailer.demo import main
 
-    raise typer.Exit(main(seconds=seconds))
+    raise typer.Exit(main(provider=provider, seconds=seconds))

@@ -12,12 +12,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from mailer.cli.show import console, show_timeline
-from mailer.demo.sink import Entry
+from mailer.cli.show import console, show_providers, show_timeline
 from mailer.demo.story import finished
 from mailer.outcome import Outcome
 from mailer.states import RowState
-from mailer.views import AttemptView, Timeline
+from mailer.views import AttemptView, Providers, Timeline
 
 _Cells = tuple[int, str, str, int, str]
 
@@ -32,19 +31,13 @@ _STYLES: Mapping[str, str] = {
     Outcome.AMBIGUOUS: "bold yellow",
 }
 
-_TOLD: Mapping[str, str] = {
-    Outcome.ACCEPTED: "the relay took responsibility ({code})",
-    Outcome.RETRYABLE: "refused for now ({code}): {decision}",
-    Outcome.PERMANENT: "refused for good ({code}): another try cannot help",
-    Outcome.AMBIGUOUS: "no reply after the final dot: it may have been taken, so it waits",
-}
-
 
 @dataclass(slots=True)
 class Screen:
     """Standard output, for people."""
 
     console: Console = field(default_factory=console)
+    _told: set[tuple[int, int]] = field(default_factory=set)
 
     def title(self, text: str) -> None:
         """Begin a chapter."""
@@ -65,18 +58,30 @@ class Screen:
         self.console.print()
         show_timeline(told)
 
+    def providers(self, found: Providers) -> None:
+        """Show what workers know of each provider as `mailer provider list` does."""
+        self.console.print()
+        show_providers(found)
+
     @contextmanager
-    def board(self) -> Iterator["Board"]:
-        """Have a board that follows the messages for the length of the block."""
+    def board(self, news: Mapping[str, str]) -> Iterator["Board"]:
+        """Have a board that follows the messages for the length of the block.
+
+        `news` has a sentence for each outcome of an attempt.
+        """
         with Live(console=self.console, auto_refresh=False) as live:
-            yield Board(self, live)
+            yield Board(self, live, news)
         if not self.console.is_terminal:
             self.console.print()
 
-    def news(self, outbox_id: int, attempt: AttemptView) -> None:
-        """Tell what an attempt came to."""
+    def news(self, outbox_id: int, attempt: AttemptView, sentence: str) -> None:
+        """Tell what an attempt came to, once."""
+        key = outbox_id, attempt.number
+        if key in self._told:
+            return
+        self._told.add(key)
         outcome = attempt.outcome or ""
-        told = _TOLD[outcome].format(code=attempt.code, decision=attempt.decision)
+        told = sentence.format(code=attempt.code, decision=attempt.decision)
         self._line(
             Text.assemble(
                 f"  message {outbox_id}, attempt {attempt.number}: ",
@@ -92,11 +97,11 @@ class Screen:
 class Board:
     """Where the messages stand, and news of each attempt once it has an outcome."""
 
-    def __init__(self, screen: Screen, live: Live) -> None:
+    def __init__(self, screen: Screen, live: Live, news: Mapping[str, str]) -> None:
         self._screen = screen
         self._live = live
+        self._news = news
         self._shown: list[_Cells] = []
-        self._told: set[tuple[int, int]] = set()
 
     def show(self, told: Sequence[Timeline]) -> None:
         """Bring the board up to date."""
@@ -105,25 +110,10 @@ class Board:
             return
         self._shown = cells
         self._live.update(_table(cells))
-        for each in told:
-            self._tell_news(each)
+        for one in told:
+            for each in finished(one):
+                self._screen.news(one.message.id, each, self._news[each.outcome or ""])
         self._live.refresh()
-
-    def _tell_news(self, told: Timeline) -> None:
-        for each in finished(told):
-            key = told.message.id, each.number
-            if key not in self._told:
-                self._told.add(key)
-                self._screen.news(told.message.id, each)
-
-
-def relay_line(taken: Entry) -> str:
-    """The line of the relay's log on a message it took, with the address left out."""
-    reply = taken.reply or "connection lost before the reply"
-    return (
-        f"{taken.at:%H:%M:%S} {taken.queue_id} X-Outbox-Id {taken.outbox_id}, "
-        f"X-Outbox-Attempt {taken.attempt}: taken, {reply}"
-    )
 
 
 def _cells(told: Timeline) -> _Cells:

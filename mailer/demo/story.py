@@ -11,22 +11,31 @@ from mailer.views import AttemptView, Timeline
 _AT_WORK = frozenset({RowState.PENDING, RowState.SENDING})
 
 
-@dataclass(frozen=True, slots=True)
-class Story:
-    """One sign-up: how the relay treats its mail, and what relay and record have to say of it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """One sign-up, and what is said of its mail beforehand.
 
-    `replies` are the codes of what the relay said last to each try, an empty one where it said
-    nothing. `leads_to` is the row's state once the worker has nothing left to do, `ends` the one
-    after the operator.
+    `outcomes` are those of its attempts. `leads_to` is the row's state once the worker has nothing
+    left to do, `ends` the one after the operator.
     """
 
     name: str
     email: str
-    temper: Temper
-    replies: tuple[str, ...]
     outcomes: tuple[Outcome, ...]
     leads_to: RowState
     ends: RowState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story(Promise):
+    """One sign-up, how the relay treats its mail, and what the relay has to say of it.
+
+    `replies` are the codes of what the relay said last to each try, an empty one where it said
+    nothing.
+    """
+
+    temper: Temper
+    replies: tuple[str, ...]
 
 
 STORIES = (
@@ -100,25 +109,26 @@ def contradictions(
     `told` has a timeline for each story, in order. `settled` says that the operator has been there.
     """
     for story, timeline in zip(STORIES, told, strict=True):
-        problems = [*_untrue(story, timeline, settled=settled), *_unheard(story, timeline, log)]
+        problems = [*untrue(story, timeline, settled=settled), *_unheard(story, timeline, log)]
         for each in problems:
             yield f"message {timeline.message.id} {each}"
     if {each.recipient for each in log} - {each.email for each in STORIES}:
         yield "the relay was asked to take a message that nobody committed"
 
 
-def _untrue(story: Story, told: Timeline, *, settled: bool) -> Iterator[str]:
+def untrue(story: Promise, told: Timeline, *, settled: bool) -> Iterator[str]:
+    """Hold the record of one message against what was promised; half a sentence a contradiction."""
     state = story.ends if settled else story.leads_to
     if told.message.state != state:
         yield f"is {told.message.state}; promised: {state}"
     outcomes = tuple(each.outcome for each in finished(told))
     if outcomes != story.outcomes:
-        yield f"had the attempts {_listed(outcomes)}; promised: {_listed(story.outcomes)}"
+        yield f"had the attempts {listed(outcomes)}; promised: {listed(story.outcomes)}"
     by_hand = int(settled and story.leads_to is RowState.AMBIGUOUS)
     resolutions = [each.resolution for each in told.attempts if each.resolution]
     promised = [Resolution.ACCEPTED] * by_hand
     if resolutions != promised:
-        yield f"was settled as {_listed(resolutions)}; promised: {_listed(promised)}"
+        yield f"was settled as {listed(resolutions)}; promised: {listed(promised)}"
     if len(told.audit) != by_hand:
         yield f"has {len(told.audit)} lines in its audit; promised: {by_hand}"
 
@@ -127,10 +137,11 @@ def _unheard(story: Story, told: Timeline, log: Sequence[Entry]) -> Iterator[str
     heard = [each for each in log if each.recipient == story.email]
     replies = tuple(each.reply[:3] for each in heard)
     if replies != story.replies:
-        yield f"heard {_listed(replies)} from the relay; promised: {_listed(story.replies)}"
+        yield f"heard {listed(replies)} from the relay; promised: {listed(story.replies)}"
     if [each for each in heard if each.queue_id] != taken(told, log):
         yield "was taken by the relay under the number of another"
 
 
-def _listed(words: Sequence[str | None]) -> str:
+def listed(words: Sequence[str | None]) -> str:
+    """Write words as an enumeration."""
     return ", ".join(each or "silence" for each in words) or "nothing"

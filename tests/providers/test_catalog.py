@@ -116,7 +116,7 @@ def test_parsed() -> None:
         ("ses://eu-west-1?configuration_set=main", "ses:eu-west-1/main"),
         (
             "ses://eu-west-1?configuration_set=main&endpoint_url=http://127.0.0.1:4579/x",
-            "ses:eu-west-1/main@127.0.0.1:4579",
+            "ses:eu-west-1/main+127.0.0.1:4579",
         ),
     ],
 )

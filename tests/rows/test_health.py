@@ -93,7 +93,7 @@ class TestCircuits:
         assert note(ACCOUNT) == []
         assert not health.pause(PROVIDER, reason="quota", seconds=60)
         after = ProviderHealth.get().__data__
-        kept = ("state", "reason", "since", "until")
+        kept = ("state", "reason", "since", "until", "openings")
         assert [after[name] for name in kept] == [before[name] for name in kept]
 
     def test_a_pause_opens_a_circuit_in_use(self) -> None:
@@ -119,7 +119,7 @@ class TestCircuits:
     def test_a_throttle_slows_a_known_rate_and_pauses_an_unknown_one(self) -> None:
         (change,) = note(THROTTLED)
         assert (change.state, change.reason) == ("open", "throttled")
-        note(ACCEPTED)
+        health.set_circuit(PROVIDER, CircuitState.CLOSED, reason="", seconds=0)
         health.set_limits(PROVIDER, rate=100.0, left_today=None)
         assert note(THROTTLED) == []
         assert ProviderHealth.get().slowed == 0.5
