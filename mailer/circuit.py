@@ -65,10 +65,12 @@ class Trip:
 _NOT_ABOUT_THE_PROVIDER = frozenset({"freeze", "compose", "begin", "prepare", "unknown"})
 """Stages before a provider was spoken to."""
 
+_WITHHELD = frozenset(Refusal)
+
 
 def is_health_sign(result: CallResult) -> bool:
     """Tell whether a result says something about the provider at all."""
-    return result.stage not in _NOT_ABOUT_THE_PROVIDER and result.rule not in set(Refusal)
+    return result.stage not in _NOT_ABOUT_THE_PROVIDER and result.rule not in _WITHHELD
 
 
 def is_trouble(result: CallResult) -> bool:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mailer import claims, results
+from mailer import claims, endings, results
 from mailer.airspace import Airspace
 from mailer.circuit import is_trouble
 from mailer.clock import Clock, awake_or_asleep
@@ -19,7 +19,7 @@ from mailer.database import AWAY, DatabaseError, bound, connected, transaction
 from mailer.flight import Flight
 from mailer.loading import Loader
 from mailer.log import get_logger
-from mailer.outcome import CallResult, Outcome, Scope
+from mailer.outcome import CallResult
 from mailer.provider import Refusal
 from mailer.results import Ended, Written
 from mailer.retry import Jitter, RetryPolicy
@@ -186,7 +186,7 @@ class Delivery:
                 waiting.append(flight)
         self._ready.extendleft(reversed(waiting))
         loaded, failed = self._loader.load(taken)
-        self._ended.extend(_ended(flight, result) for flight, result in failed)
+        self._ended.extend(endings.ended(flight, result) for flight, result in failed)
         return loaded
 
     def _may_go(self, flight: Flight) -> bool:
@@ -195,6 +195,8 @@ class Delivery:
 
     def _release_held(self) -> None:
         """Give back what was claimed before a circuit opened over it."""
+        if self._router.is_all_clear:
+            return
         held = [
             each
             for each in self._ready
@@ -215,7 +217,7 @@ class Delivery:
                 begun = claims.begin([each.claimed for each in group])
         except AWAY:
             # Whether the marks were committed is unknown; that nothing was sent is not.
-            unsent = [_ended(each, _not_recorded(each)) for each in group]
+            unsent = [endings.ended(each, endings.not_recorded(each)) for each in group]
             self._ended = ended + unsent + self._ended
             raise
         except DatabaseError:
@@ -259,13 +261,13 @@ class Delivery:
     def _set_aside(self, flights: Sequence[Flight]) -> None:
         """Settle what may not begin: expired ones end; lost or locked ones go back."""
         expired = [each for each in flights if each.refusal() is Refusal.MESSAGE_EXPIRED]
-        self._ended.extend(_ended(each, _expired(each)) for each in expired)
+        self._ended.extend(endings.ended(each, endings.expired(each)) for each in expired)
         claims.release([each.claimed for each in flights if each not in expired])
 
     def _take_landings(self, wait_seconds: float) -> None:
         group = max(1, min(len(self._airspace.flying), self._pace.concurrency // 2))
         landed = self._airspace.landings(wait_seconds, group=group)
-        self._ended.extend(_ended(flight, result) for flight, result in landed)
+        self._ended.extend(endings.ended(flight, result) for flight, result in landed)
 
     def _wait_seconds(self) -> float:
         pause = self._router.pause_seconds()
@@ -326,7 +328,9 @@ class Delivery:
         self._land_until(self._stop_deadline - CANCEL_SECONDS)
         self._airspace.cancel_all()
         self._land_until(self._stop_deadline - CANCEL_SECONDS / 2)
-        self._ended.extend(_ended(each, _stopped(each)) for each in self._airspace.flying.values())
+        self._ended.extend(
+            endings.ended(each, endings.stopped(each)) for each in self._airspace.flying.values()
+        )
         self._write_down()
 
     def _land_until(self, deadline: float) -> None:
@@ -344,58 +348,4 @@ class Delivery:
 
     def _report(self, ended: Sequence[Ended], written: Sequence[Written]) -> None:
         for one, outcome in zip(ended, written, strict=True):
-            report(one, outcome)
-
-
-def report(one: Ended, outcome: Written) -> None:
-    """Log what one attempt came to: ids, classified reason and decision, nothing else."""
-    result = one.result
-    loud = result.outcome is Outcome.AMBIGUOUS or result.scope is Scope.ACCOUNT
-    (_log.warning if loud else _log.info)(
-        "attempt finished",
-        outbox_id=one.outbox_id,
-        attempt_id=one.attempt_id,
-        outcome=result.outcome.value,
-        scope=result.scope.value,
-        stage=result.stage,
-        rule=result.rule,
-        code=result.code,
-        state=outcome.state.value,
-        decision=outcome.decision,
-        late=outcome.late,
-    )
-
-
-def _ended(flight: Flight, result: CallResult) -> Ended:
-    claimed = flight.claimed
-    return Ended(claimed.outbox_id, claimed.attempt_id, claimed.lease_token, result, claimed)
-
-
-def _not_recorded(flight: Flight) -> CallResult:
-    return flight.never_sent(
-        Outcome.RETRYABLE,
-        Scope.CONNECTION,
-        stage="begin",
-        rule="begin-not-recorded",
-        reason="the database was lost before the call",
-    )
-
-
-def _expired(flight: Flight) -> CallResult:
-    return flight.never_sent(
-        Outcome.RETRYABLE,
-        Scope.MESSAGE,
-        stage="begin",
-        rule=Refusal.MESSAGE_EXPIRED,
-        reason="expired before the call",
-    )
-
-
-def _stopped(flight: Flight) -> CallResult:
-    return flight.never_sent(
-        Outcome.AMBIGUOUS,
-        Scope.CONNECTION,
-        stage="unknown",
-        rule="stopped-in-flight",
-        reason="the worker had to stop before the call ended",
-    )
+            endings.report(one, outcome)

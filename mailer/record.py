@@ -9,7 +9,7 @@ from typing import Any
 
 from mailer import results
 from mailer.database import connected
-from mailer.delivery import report
+from mailer.endings import report
 from mailer.outcome import CallResult, Outcome, RecipientVerdict, Scope
 from mailer.results import Ended
 from mailer.retry import Jitter, RetryPolicy

@@ -69,6 +69,13 @@ class Router:
         probes = [each for order in self.orders for each in self._sender_probes(order)]
         return [each for each in made if each is not None] + probes
 
+    @property
+    def is_all_clear(self) -> bool:
+        """Whether no circuit is open and nothing is counted against any provider."""
+        return all(
+            each.is_clean and each.state is CircuitState.CLOSED for each in self._known.values()
+        )
+
     def is_held(self, provider: str, sender: str) -> bool:
         """Tell whether a circuit opened over a message that has been claimed."""
         return not self._is_closed(provider) or sender in self._held_senders(provider)
@@ -95,6 +102,9 @@ class Router:
 
     def note(self, provider: str, ended: Sequence[tuple[str, CallResult]]) -> bool:
         """Count what calls came to into the shared health; tell whether a circuit has closed."""
+        trouble = any(is_trouble(result) for _, result in ended)
+        if self.is_all_clear and not trouble:
+            return False
         changes = health.note(provider, ended, self._known, self.policy)
         for each in changes:
             opened = each.state is CircuitState.OPEN
@@ -105,7 +115,7 @@ class Router:
                 reason=each.reason,
             )
         # Another worker may have met the same trouble first, and opened the circuit.
-        if changes or any(is_trouble(result) for _, result in ended):
+        if changes or trouble:
             self.refresh(at_once=True)
         return any(each.state is CircuitState.CLOSED for each in changes)
 
