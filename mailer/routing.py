@@ -18,6 +18,9 @@ from mailer.outcome import CallResult
 SNAPSHOT_SECONDS = 0.5
 """How old the picture of circuits may be that decides whether a claimed message still goes out."""
 
+GRANT_SECONDS = 1.0
+"""How long a grant that was not used keeps."""
+
 PAUSE_SECONDS = (0.02, 1.0)
 """The shortest and the longest wait for the next grant of a rate."""
 
@@ -54,6 +57,7 @@ class Router:
     _known: Mapping[str, Health] = field(default_factory=dict)
     _known_at: float = float("-inf")
     _grants: dict[str, int] = field(default_factory=dict)
+    _granted_at: dict[str, float] = field(default_factory=dict)
     _pause_seconds: float | None = None
 
     def refresh(self, *, at_once: bool = False) -> None:
@@ -85,15 +89,20 @@ class Router:
         known = self._known.get(provider)
         if known is None or known.rate is None:
             return True
-        if self._grants.get(provider, 0) < recipients:
-            wanted = recipients - self._grants.get(provider, 0)
-            ahead = max(wanted, int(known.rate / 10))
-            self._grants[provider] = self._grants.get(provider, 0) + health.take(provider, ahead)
-        if self._grants[provider] < recipients:
+        held = self._unused(provider)
+        if held < recipients:
+            held += health.take(provider, max(recipients - held, int(known.rate / 10)))
+            self._granted_at[provider] = self.clock()
+        granted = held >= recipients
+        self._grants[provider] = held - recipients if granted else held
+        if not granted:
             self._wait_for(1.0 / known.rate)
-            return False
-        self._grants[provider] -= recipients
-        return True
+        return granted
+
+    def _unused(self, provider: str) -> int:
+        """Grants keep for a moment only: spent much later, they would come on top of the rate."""
+        age = self.clock() - self._granted_at.get(provider, float("-inf"))
+        return self._grants.get(provider, 0) if age < GRANT_SECONDS else 0
 
     def pause_seconds(self) -> float | None:
         """How long to wait for the next grant, where one was missing since the last call."""

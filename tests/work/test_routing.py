@@ -303,6 +303,24 @@ def test_a_probe_with_nothing_to_send_goes_back(outbox: str) -> None:
     assert claim_one_is_left() is False
 
 
+def test_grants_that_were_not_used_do_not_keep(outbox: str) -> None:
+    now = [0.0]
+    router = Router([Order(("one",))], SENDER, 60.0, clock=lambda: now[0])
+    health.ensure("one", "one")
+    health.set_limits("one", rate=100.0, left_today=None)
+    ProviderHealth.update(refilled_at=PAST).execute()
+    router.refresh(at_once=True)
+    assert router.grant("one", 1)
+    ProviderHealth.update(tokens=-1000).execute()
+    assert all(router.grant("one", 1) for _ in range(9))
+    assert not router.grant("one", 1)
+    ProviderHealth.update(tokens=0, refilled_at=PAST).execute()
+    assert router.grant("one", 1)
+    ProviderHealth.update(tokens=-1000).execute()
+    now[0] += 2.0
+    assert not router.grant("one", 1)
+
+
 def claim_one_is_left() -> bool:
     try:
         claim_one()
