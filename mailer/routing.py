@@ -82,7 +82,9 @@ class Router:
 
     def is_held(self, provider: str, sender: str) -> bool:
         """Tell whether a circuit opened over a message that has been claimed."""
-        return not self._is_closed(provider) or sender in self._held_senders(provider)
+        if not self._is_closed(provider):
+            return True
+        return (sender or self.default_sender) in self._held_senders(provider)
 
     def grant(self, provider: str, recipients: int) -> bool:
         """Tell whether a message may go out now under the provider's rate, and count it."""

@@ -327,3 +327,12 @@ def claim_one_is_left() -> bool:
     except ValueError:
         return False
     return True
+
+
+def test_a_row_that_leaves_its_sender_to_the_settings_is_held_with_it(outbox: str) -> None:
+    unverified = answer(Outcome.RETRYABLE, Scope.ACCOUNT, blame=Blame.SENDER)
+    health.note("one", [(SENDER, unverified)], {}, CIRCUITS)
+    router = Router([Order(("one",))], SENDER, 60.0, clock=awake_or_asleep)
+    router.refresh(at_once=True)
+    assert router.is_held("one", "")
+    assert not router.is_held("one", "news@example.com")
