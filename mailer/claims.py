@@ -7,7 +7,7 @@ application's open transaction cannot hold up a batch.
 
 import json
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -124,7 +124,8 @@ def claim_due(
     else:
         with transaction():
             taken = _claim_in_steps(params)
-    return [_claimed(each, token, provider) for each in taken]
+    decoded = _decoder()
+    return [_claimed(each, token, provider, decoded) for each in taken]
 
 
 def _claim_in_steps(params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
@@ -169,7 +170,7 @@ def freeze(
 def stored_attachments(outbox_id: int) -> list[dict[str, Any]]:
     """Read the attachments that a claim leaves behind."""
     found = rows(_statements().attachments, {"id": outbox_id})
-    return _decoded(found[0][0]) if found else []
+    return _decoder()(found[0][0]) if found else []
 
 
 def begin(claims: Sequence[Claimed]) -> set[int]:
@@ -232,9 +233,11 @@ def _span(seconds: float) -> float | str:
     return seconds if is_postgresql() else f"{seconds:+.3f} seconds"
 
 
-def _decoded(value: Any) -> Any:
+def _decoder() -> Callable[[Any], Any]:
     """SQLite keeps JSON as text; from PostgreSQL it comes decoded, and may itself be a text."""
-    return value if value is None or is_postgresql() else json.loads(value)
+    if is_postgresql():
+        return lambda value: value
+    return lambda value: None if value is None else json.loads(value)
 
 
 def _moment(value: Any) -> datetime:
@@ -245,12 +248,14 @@ _COLUMNS = ("sender", "to", "cc", "bcc", "reply_to", "subject", "text", "html", 
 _JSON_COLUMNS = frozenset({"to", "cc", "bcc", "reply_to", "headers"})
 
 
-def _claimed(row: tuple[Any, ...], token: str, provider: str) -> Claimed:
+def _claimed(
+    row: tuple[Any, ...], token: str, provider: str, decoded: Callable[[Any], Any]
+) -> Claimed:
     (outbox_id, attempt_id, number, request_tag, dedup_key, message_id, created_at, age,
      expires_in, attempts, evidence, resends, has_attachments, template, context, recipients,
      *stored) = row  # fmt: skip
     columns = {
-        name: _decoded(value) if name in _JSON_COLUMNS else value
+        name: decoded(value) if name in _JSON_COLUMNS else value
         for name, value in zip(_COLUMNS, stored, strict=True)
     }
     return Claimed(
@@ -270,10 +275,10 @@ def _claimed(row: tuple[Any, ...], token: str, provider: str) -> Claimed:
         resends=resends,
         has_attachments=bool(has_attachments),
         template=template,
-        context=_decoded(context),
+        context=decoded(context),
         columns=columns,
         recipients=tuple(
             KnownRecipient(each[0], each[1], RecipientState(each[2]))
-            for each in _decoded(recipients) or ()
+            for each in decoded(recipients) or ()
         ),
     )

@@ -4,7 +4,6 @@ import asyncio
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from pydantic import SecretStr
 
@@ -37,7 +36,6 @@ class Mailer:
     """One worker process's parts, put together."""
 
     settings: Settings
-    database: database.Database
     loop: LoopThread
     providers: Mapping[str, Provider]
     delivery: Delivery
@@ -60,9 +58,9 @@ class Mailer:
         self.loop.stop()
 
 
-def settings_for_worker(env_file: Path | None = None) -> Settings:
+def settings_for_worker() -> Settings:
     """Read the settings of a worker; every mistake in one error, the providers' included."""
-    return load(role="worker", provider_problems=catalog.problems, env_file=env_file)
+    return load(role="worker", provider_problems=catalog.problems)
 
 
 def assemble(settings: Settings, *, unwritten: Unwritten | None = None) -> Mailer:
@@ -72,7 +70,7 @@ def assemble(settings: Settings, *, unwritten: Unwritten | None = None) -> Maile
     """
     policy = retry_policy(settings)
     jitter = random.SystemRandom().random
-    worker_database = database.bind(
+    database.bind(
         database.connect_worker(settings.database_address, connections=WORKER_CONNECTIONS)
     )
     loop = LoopThread()
@@ -88,7 +86,6 @@ def assemble(settings: Settings, *, unwritten: Unwritten | None = None) -> Maile
     )
     return Mailer(
         settings,
-        worker_database,
         loop,
         providers,
         delivery,

@@ -18,7 +18,8 @@ How to add a provider:
 7. `send` never raises; a cancelled call becomes a result too, with nothing left in any buffer that
    could still be sent. Return one verdict for each recipient, texts passed through
    `mailer.outcome.clean`.
-8. Bound every wait and every pool; `close` may be called twice.
+8. Bound every wait and every pool; `close` may be called twice. `limits` and `check` send nothing,
+   and what `limits` cannot tell is None.
 9. Add the adapter to `tests/providers/test_contract.py`, hit every row of its table with a case,
    and fault it on a real wire: reply, end, reset, stall at every stage.
 """

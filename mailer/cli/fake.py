@@ -1,12 +1,12 @@
 """The command `fake-ses`: a stand-in for Amazon SES, for trying out and for staging."""
 
 import logging
-import signal
-import threading
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from mailer.cli.signals import stop_signals
 
 PORT = 8025
 
@@ -26,10 +26,7 @@ def fake_ses(
     from mailer.fake_ses import running
 
     logs.configure(level=logging.WARNING)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    with running(log=log, host=host, port=port) as fake:
+    with stop_signals() as stop, running(log=log, host=host, port=port) as fake:
         typer.echo(f"A fake SES, which delivers nothing, listens on {fake.url}")
         typer.echo("To send through it, set:")
         typer.echo(f"  MAILER_PROVIDERS={fake.provider_url}")

@@ -1,14 +1,12 @@
 """The commands that set up and run: `migrate`, `worker`, `demo`."""
 
 import os
-import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from mailer.cli.signals import stop_signals
 
 if TYPE_CHECKING:
     from mailer.settings_fields import Settings
@@ -64,22 +62,8 @@ def _run_embedded(settings: "Settings") -> None:
 
     log.configure(settings.log_format)
     running = importlib.import_module("actors.embedded").running
-    with _stop_signals() as stop, running(settings):
+    with stop_signals() as stop, running(settings):
         stop.wait()
-
-
-@contextmanager
-def _stop_signals() -> Iterator[threading.Event]:
-    stop = threading.Event()
-    earlier = {
-        number: signal.signal(number, lambda *_: stop.set())
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    try:
-        yield stop
-    finally:
-        for number, handler in earlier.items():
-            signal.signal(number, handler)
 
 
 def dramatiq_options(processes: int, threads: int) -> list[str]:
