@@ -19,11 +19,12 @@ from mailer.states import RecipientState
 
 @dataclass(frozen=True, slots=True)
 class KnownRecipient:
-    """A recipient as it stood when its row was claimed."""
+    """A recipient as it stood when its row was claimed; `suppressed` means: due, and barred."""
 
     recipient_id: int
     address: str
     state: RecipientState
+    suppressed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,11 @@ class Claimed:
     def sender(self) -> str:
         """The sender as stored, or nothing on a row that leaves it to the settings."""
         return self.columns["sender"] or ""
+
+    @property
+    def is_barred(self) -> bool:
+        """Whether a recipient that this attempt is for was suppressed at the claim."""
+        return any(each.suppressed for each in self.recipients)
 
     def recipient_count(self) -> int:
         """How many recipients the call is for; before the row is frozen, how many it names."""
@@ -177,12 +183,17 @@ def begin(claims: Sequence[Claimed]) -> set[int]:
     """Mark the attempts whose calls are about to be made; return the ids of those that may be.
 
     Committed before the first byte. An attempt is left out when its lease is gone or has run out,
-    when it was cancelled, when its message has expired, or when somebody holds its row.
+    when it was cancelled, when its message has expired, when one of its due recipients is
+    suppressed, or when somebody holds its row.
     """
     if not claims:
         return set()
-    params = _pairs((each.attempt_id, each.lease_token) for each in claims)
-    return {each[0] for each in rows(_statements().begin, params)}
+    return {each[0] for each in rows(_statements().begin, begin_params(claims))}
+
+
+def begin_params(claims: Sequence[Claimed]) -> dict[str, Any]:
+    """The parameters of the statement that begins."""
+    return _pairs((each.attempt_id, each.lease_token) for each in claims)
 
 
 def renew(held: Sequence[Claimed], *, lease_seconds: float) -> set[int]:
@@ -278,7 +289,7 @@ def _claimed(
         context=decoded(context),
         columns=columns,
         recipients=tuple(
-            KnownRecipient(each[0], each[1], RecipientState(each[2]))
+            KnownRecipient(each[0], each[1], RecipientState(each[2]), bool(each[3]))
             for each in decoded(recipients) or ()
         ),
     )

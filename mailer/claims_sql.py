@@ -14,8 +14,12 @@ _PG_FIELDS = _FIELDS.format(
     tag="o.request_tag",
     age="extract(epoch FROM now() - o.queued_at)",
     expires_in="extract(epoch FROM o.expires_at - now())",
-    recipients="""(SELECT json_agg(json_build_array(r.id, r.address, r.state) ORDER BY r.id)
-        FROM email_recipient r WHERE r.outbox_id = o.id)""",
+    recipients="""(SELECT json_agg(json_build_array(r.id, r.address, r.state,
+            s.id IS NOT NULL) ORDER BY r.id)
+        FROM email_recipient r LEFT JOIN email_suppression s ON r.state = 'due'
+            AND s.address_key = r.address_key AND s.released_at IS NULL
+            AND (s.expires_at IS NULL OR s.expires_at > now())
+        WHERE r.outbox_id = o.id)""",
 )
 
 _SQLITE_FIELDS = _FIELDS.format(
@@ -23,7 +27,10 @@ _SQLITE_FIELDS = _FIELDS.format(
     tag="a.request_tag",
     age="(julianday('now') - julianday(o.queued_at)) * 86400.0",
     expires_in="(julianday(o.expires_at) - julianday('now')) * 86400.0",
-    recipients="""(SELECT json_group_array(json_array(r.id, r.address, r.state))
+    recipients=f"""(SELECT json_group_array(json_array(r.id, r.address, r.state,
+            r.state = 'due' AND EXISTS (SELECT 1 FROM email_suppression s
+                WHERE s.address_key = r.address_key AND s.released_at IS NULL
+                AND (s.expires_at IS NULL OR s.expires_at > {SQLITE_NOW}))))
         FROM (SELECT * FROM email_recipient WHERE outbox_id = o.id ORDER BY id) r)""",
 )
 
@@ -58,6 +65,9 @@ class SqliteStatements(Statements):
     claimed: str
     release_attempts: str
     release_rows: str
+
+
+BEGIN = "email_begin_1(%(ids)s::bigint[], %(tokens)s::text[])"
 
 
 # Only a row that is being sent has a lease token (a CHECK says so). Asking for the state besides
@@ -108,18 +118,7 @@ FROM jsonb_to_recordset(%(recipients)s::jsonb) AS r(address text, address_key te
 RETURNING id, address
 """,
     attachments="SELECT attachments FROM email_outbox WHERE id = %(id)s",
-    begin="""
-WITH mine AS (
-    SELECT a.id FROM unnest(%(ids)s::bigint[], %(tokens)s::text[]) AS t(id, token)
-    JOIN email_attempt a ON a.id = t.id AND a.lease_token = t.token
-    JOIN email_outbox o ON o.id = a.outbox_id AND o.lease_token = a.lease_token
-    WHERE a.state = 'claimed' AND o.lease_expires_at > now()
-        AND (o.expires_at IS NULL OR o.expires_at > now())
-    FOR UPDATE OF a SKIP LOCKED
-)
-UPDATE email_attempt a SET state = 'started', started_at = now()
-FROM mine WHERE a.id = mine.id AND a.state = 'claimed' RETURNING a.id
-""",
+    begin=f"SELECT {BEGIN}",
     renew="""
 WITH held AS (
     SELECT o.id FROM unnest(%(ids)s::bigint[], %(tokens)s::text[]) AS t(id, token)
@@ -194,6 +193,10 @@ WHERE state = 'claimed' AND EXISTS (
         AND o.lease_token = email_attempt.lease_token AND o.state = 'sending'
         AND o.lease_expires_at > {SQLITE_NOW}
         AND (o.expires_at IS NULL OR o.expires_at > {SQLITE_NOW})
+        AND NOT EXISTS (SELECT 1 FROM email_recipient r
+            JOIN email_suppression s ON s.address_key = r.address_key AND s.released_at IS NULL
+                AND (s.expires_at IS NULL OR s.expires_at > {SQLITE_NOW})
+            WHERE r.outbox_id = o.id AND r.state = 'due')
 ) AND id IN (SELECT value ->> 0 FROM json_each(:ids)) RETURNING id
 """,
     renew=f"""

@@ -27,12 +27,13 @@ _BOUNDARY_CHARS = 24
 
 
 def compose(
-    email: Email, *, message_id: str, date: datetime, outbox_id: int, attempt_number: int
+    email: Email, *, message_id: str, date: datetime, outbox_id: int, attempt: str
 ) -> bytes:
     """Return the whole message: CRLF line ends, no line over 998 octets, no Bcc.
 
     All octets are ASCII, except those of a non-ASCII local part in an address header (RFC 6532).
     `message_id` comes with its angle brackets. `date` is the message's own, not the attempt's.
+    `attempt` is its number and tag (see `attempt_mark`).
     Raises ValueError if `date` has no time zone.
     """
     head = [
@@ -42,7 +43,7 @@ def compose(
         structured("Message-ID", message_id),
         *[_extra(name, value) for name, value in email.headers],
         f"X-Outbox-Id: {outbox_id}",
-        f"X-Outbox-Attempt: {attempt_number}",
+        f"X-Outbox-Attempt: {attempt}",
         "MIME-Version: 1.0\r\n",
     ]
     entity = _entity(email, message_id)

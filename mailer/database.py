@@ -11,6 +11,7 @@ from peewee import (
     DatabaseError,
     DatabaseProxy,
     InterfaceError,
+    InternalError,
     OperationalError,
     PostgresqlDatabase,
     SqliteDatabase,
@@ -40,8 +41,11 @@ __all__ = [
 proxy = DatabaseProxy()
 """What every model is bound to; filled by `bind`."""
 
-AWAY = (OperationalError, InterfaceError, MaxConnectionsExceeded)
-"""What is raised when the database cannot be reached, is full, or asks to try again."""
+AWAY = (OperationalError, InterfaceError, InternalError, MaxConnectionsExceeded)
+"""What is raised when the database cannot be reached, is full or read-only, or asks to try again.
+
+PostgreSQL calls it internal that a transaction is read-only (25006), as in a failover.
+"""
 
 _SESSION = "-c timezone=UTC"
 _KEEPALIVE = {

@@ -11,19 +11,21 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mailer import claims, endings, results
+from mailer import claims, endings, results, suppressions, turns
 from mailer.airspace import Airspace
 from mailer.circuit import is_trouble
+from mailer.claims import Claimed
 from mailer.clock import Clock, awake_or_asleep
-from mailer.database import AWAY, DatabaseError, bound, connected, transaction
+from mailer.database import AWAY, DatabaseError, bound, connected
 from mailer.flight import Flight
 from mailer.loading import Loader
 from mailer.log import get_logger
 from mailer.outcome import CallResult
 from mailer.provider import Refusal
-from mailer.results import Ended, Written
+from mailer.results import Ended
 from mailer.retry import Jitter, RetryPolicy
 from mailer.routing import Errand, Router
+from mailer.states import RowState
 
 _log = get_logger("mailer.delivery")
 
@@ -152,6 +154,7 @@ class Delivery:
             scope=errand.scope,
         )
         probe = errand.probe is not None
+        self._withhold([each for each in taken if each.is_barred])
         if not taken:
             self._router.no_probe_sent(errand)
         elif len(taken) == errand.limit and not probe:
@@ -161,7 +164,17 @@ class Delivery:
                 each, self._clock, asked_at=asked_at, lease_seconds=lease_seconds, probe=probe
             )
             for each in taken
+            if not each.is_barred
         )
+
+    def _withhold(self, barred: Sequence[Claimed]) -> set[int]:
+        """Leave suppressed recipients out; what remains of a message is claimed again."""
+        done = suppressions.withhold(barred)
+        for outbox_id, state in done:
+            _log.info("recipients suppressed", outbox_id=outbox_id, state=state.value)
+            if state is RowState.PENDING:
+                self._wanted.set()
+        return {outbox_id for outbox_id, _ in done}
 
     def _next_group(self) -> list[Flight]:
         """Take what may go out now: a slot free, its circuit closed, its rate not used up.
@@ -212,9 +225,9 @@ class Delivery:
             return
         ended, self._ended = self._ended, []
         try:
-            with transaction():
-                written = results.finish(ended, self._policy, self._jitter)
-                begun = claims.begin([each.claimed for each in group])
+            written, begun = turns.turn(
+                ended, [each.claimed for each in group], self._policy, self._jitter
+            )
         except AWAY:
             # Whether the marks were committed is unknown; that nothing was sent is not.
             unsent = [endings.ended(each, endings.not_recorded(each)) for each in group]
@@ -227,7 +240,7 @@ class Delivery:
             self._write_singly(ended)
             return
         self._handed_over.clear()
-        self._report(ended, written)
+        endings.report(ended, written)
         self._airspace.start([each for each in group if each.claimed.attempt_id in begun])
         self._set_aside([each for each in group if each.claimed.attempt_id not in begun])
         self._note_health(ended)
@@ -246,7 +259,7 @@ class Delivery:
         """One result that cannot be stored must not take the others with it."""
         for each in ended:
             try:
-                self._report([each], results.finish([each], self._policy, self._jitter))
+                endings.report([each], results.finish([each], self._policy, self._jitter))
             except AWAY:
                 self._ended.append(each)
                 raise
@@ -259,10 +272,22 @@ class Delivery:
                 )
 
     def _set_aside(self, flights: Sequence[Flight]) -> None:
-        """Settle what may not begin: expired ones end; lost or locked ones go back."""
+        """Settle what may not begin.
+
+        Expired ones end, suppressed recipients are left out, lost or locked ones go back.
+        """
+        if not flights:
+            return
         expired = [each for each in flights if each.refusal() is Refusal.MESSAGE_EXPIRED]
         self._ended.extend(endings.ended(each, endings.expired(each)) for each in expired)
-        claims.release([each.claimed for each in flights if each not in expired])
+        withheld = self._withhold([each.claimed for each in flights if each not in expired])
+        claims.release(
+            [
+                each.claimed
+                for each in flights
+                if each not in expired and each.claimed.outbox_id not in withheld
+            ]
+        )
 
     def _take_landings(self, wait_seconds: float) -> None:
         group = max(1, min(len(self._airspace.flying), self._pace.concurrency // 2))
@@ -345,7 +370,3 @@ class Delivery:
             self._turn([])
         except AWAY as error:
             self._recover(error)
-
-    def _report(self, ended: Sequence[Ended], written: Sequence[Written]) -> None:
-        for one, outcome in zip(ended, written, strict=True):
-            endings.report(one, outcome)

@@ -6,6 +6,7 @@ from mailer.claims import Claimed
 from mailer.clock import Clock
 from mailer.outcome import CallResult, Outcome, Scope
 from mailer.provider import Addressee, Call, Refusal
+from mailer.returnpath import ReturnPath
 
 
 @dataclass(slots=True, eq=False)
@@ -52,9 +53,13 @@ class Flight:
             return Refusal.MESSAGE_EXPIRED
         return None
 
-    def load(self, sender: str, content: bytes) -> None:
-        """Give the flight its call, for the recipients that are due."""
+    def load(self, sender: str, content: bytes, return_path: ReturnPath | None = None) -> None:
+        """Give the flight its call, for the recipients that are due.
+
+        Raises ValueError for a tag that `return_path` cannot carry.
+        """
         claimed = self.claimed
+        marks = return_path.marks(claimed.request_tag) if return_path else None
         self.call = Call(
             outbox_id=claimed.outbox_id,
             attempt_id=claimed.attempt_id,
@@ -63,6 +68,8 @@ class Flight:
             recipients=tuple(Addressee(each.recipient_id, each.address) for each in claimed.due),
             content=content,
             may_commit=self.refusal,
+            return_path=marks.address if marks else None,
+            envelope_id=marks.envelope_id if marks else None,
         )
 
     def never_sent(

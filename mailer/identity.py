@@ -28,6 +28,16 @@ def message_id(dedup_key: str, *, secret: str | bytes, domain: str) -> str:
     return f"<{b32encode(digest[:_DIGEST_OCTETS]).decode().lower()}@{domain}>"
 
 
+def attempt_mark(number: int, request_tag: str) -> str:
+    """Return the value of X-Outbox-Attempt: the number for people, the tag to be found again by."""
+    return f"{number}.{request_tag}"
+
+
+def tag_of_mark(mark: str) -> str:
+    """Return the tag in the value of an X-Outbox-Attempt header field; it may be anything."""
+    return mark.strip().rpartition(".")[2]
+
+
 def fingerprint(payload: Mapping[str, Any]) -> str:
     """Return the SHA-256 (hex) of the payload as canonical JSON.
 

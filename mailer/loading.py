@@ -9,14 +9,17 @@ from mailer.email import Email
 from mailer.errors import MailerError
 from mailer.flight import Flight
 from mailer.freeze import Freezer, Frozen
+from mailer.identity import attempt_mark
 from mailer.outcome import CallResult, Outcome, Scope
+from mailer.returnpath import ReturnPath
 
 
 class Loader:
     """Composes messages; freezes first what came by plain INSERT."""
 
-    def __init__(self, freezer: Freezer) -> None:
+    def __init__(self, freezer: Freezer, return_path: ReturnPath | None = None) -> None:
         self._freezer = freezer
+        self._return_path = return_path
 
     def load(
         self, flights: Sequence[Flight]
@@ -34,7 +37,7 @@ class Loader:
         for each in flights:
             if each.claimed.message_id is None:
                 continue
-            why = _compose(each)
+            why = _compose(each, self._return_path)
             if why is None:
                 loaded.append(each)
             else:
@@ -76,7 +79,7 @@ def _store(flight: Flight, frozen: Frozen) -> CallResult | None:
     return None
 
 
-def _compose(flight: Flight) -> CallResult | None:
+def _compose(flight: Flight, return_path: ReturnPath | None) -> CallResult | None:
     claimed = flight.claimed
     try:
         email = Email.from_columns({**claimed.columns, "attachments": _attachments(flight)})
@@ -85,11 +88,11 @@ def _compose(flight: Flight) -> CallResult | None:
             message_id=claimed.message_id or "",
             date=claimed.created_at,
             outbox_id=claimed.outbox_id,
-            attempt_number=claimed.number,
+            attempt=attempt_mark(claimed.number, claimed.request_tag),
         )
+        flight.load(email.sender.address, content, return_path)
     except Exception as error:  # noqa: BLE001 - one message must not stop the queue
         return _unfit(flight, "compose", "compose-failed", type(error).__name__)
-    flight.load(email.sender.address, content)
     return None
 
 

@@ -15,7 +15,7 @@ import structlog
 from structlog.stdlib import ProcessorFormatter
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from mailer.log_guard import describe_exception, guard
+from mailer.log_guard import describe_exception, guard, seal
 
 LogFormat = Literal["auto", "json", "text"]
 
@@ -37,6 +37,7 @@ def get_logger(name: str) -> structlog.stdlib.BoundLogger:
             structlog.stdlib.PositionalArgumentsFormatter(),
             describe_exception,
             guard,
+            seal,
             _as_record,
         ],
     ).bind()

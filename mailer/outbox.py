@@ -116,6 +116,7 @@ def cancel(row_id: int) -> tuple[RowState, bool]:
     """Withdraw a row whose sending has not begun; return its state and whether this changed it.
 
     Where some recipients were accepted before, the others are withdrawn and the row is `submitted`.
+    While an earlier attempt is in doubt the row is `ambiguous` again, and its policy `hold`.
 
     A row that cannot be cancelled is not left locked: the caller's transaction may stay open long,
     and the worker's result must not wait for it.
@@ -137,7 +138,9 @@ def _withdraw(row: LockedRow) -> bool:
             return False
     elif row.state is not RowState.PENDING:
         return False
-    apply_settlement(row, after_cancel(row.recipients))
+    apply_settlement(row, after_cancel(row.recipients, in_doubt=row.in_doubt))
+    # What is withdrawn while in doubt must not be sent again by its policy.
+    row.hold()
     return True
 
 

@@ -1,7 +1,8 @@
 """What one provider call came to: values shared by providers and the state machine."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 REASON_LIMIT_CHARS = 300
@@ -82,7 +83,8 @@ class CallResult:
     `outcome` is the attempt's (a partial acceptance is `accepted`); `recipients` has one verdict
     for each recipient that was in the call. `rule` names the row of the provider's rule table that
     judged. `retry_after_seconds` is the server's own delay hint, where it gave one. `blame` and
-    `pressure` say more about an outcome of account scope.
+    `pressure` say more about an outcome of account scope. `bytes_sent` counts what of the request
+    had left, where the provider counts it.
     """
 
     outcome: Outcome
@@ -96,6 +98,34 @@ class CallResult:
     retry_after_seconds: float | None = None
     blame: Blame = Blame.PROVIDER
     pressure: Pressure | None = None
+    bytes_sent: int | None = None
+
+    @property
+    def taken(self) -> tuple[int, ...]:
+        """The recipients for whom the provider took responsibility."""
+        return tuple(
+            each.recipient_id for each in self.recipients if each.outcome is Outcome.ACCEPTED
+        )
+
+    @property
+    def doubtful(self) -> tuple[int, ...]:
+        """The recipients whose acceptance this call leaves unknown."""
+        return tuple(
+            each.recipient_id for each in self.recipients if each.outcome is Outcome.AMBIGUOUS
+        )
+
+    def without_doubt(self, proven: AbstractSet[int]) -> "CallResult":
+        """The same result where these recipients, if left in doubt, are known to be accepted."""
+        if not proven or proven.isdisjoint(self.doubtful):
+            return self
+        recipients = tuple(
+            replace(each, outcome=Outcome.ACCEPTED)
+            if each.outcome is Outcome.AMBIGUOUS and each.recipient_id in proven
+            else each
+            for each in self.recipients
+        )
+        settled = replace(self, recipients=recipients)
+        return settled if settled.doubtful else replace(settled, outcome=Outcome.ACCEPTED)
 
     @classmethod
     def alike(
@@ -112,6 +142,7 @@ class CallResult:
         retry_after_seconds: float | None = None,
         blame: Blame = Blame.PROVIDER,
         pressure: Pressure | None = None,
+        bytes_sent: int | None = None,
     ) -> "CallResult":
         """Build the result of a call that came to the same for every recipient."""
         text = clean(reason)
@@ -130,4 +161,5 @@ class CallResult:
             retry_after_seconds,
             blame,
             pressure,
+            bytes_sent,
         )

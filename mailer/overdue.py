@@ -1,5 +1,6 @@
 """The end of leases, of messages that expired, and of waits: what a sweep finds by itself."""
 
+from mailer import absence
 from mailer.database import now, transaction
 from mailer.outcome import CallResult, Outcome, Scope
 from mailer.results import Written
@@ -44,17 +45,19 @@ def _end_lease(outbox_id: int, policy: RetryPolicy, jitter: Jitter) -> Written |
         attempt = Attempt.get(Attempt.outbox == outbox_id, Attempt.lease_token == row.lease_token)
         if row.release_claim(attempt.id, "lease expired"):
             return Written(outbox_id, attempt.id, row.rederive("lease-expired"), "released")
-        result = _unanswered(row)
+        result = _unanswered(row, attempt)
         settled = after_outcome(row.message(attempt.number), result, policy, jitter=jitter())
         end_attempt(attempt.id, result, settled.decision)
         apply_settlement(row, settled)
         return Written(outbox_id, attempt.id, settled.state, settled.decision)
 
 
-def _unanswered(row: LockedRow) -> CallResult:
+def _unanswered(row: LockedRow, attempt: Attempt) -> CallResult:
+    """A call whose own evidence left nobody in doubt was accepted, though nobody heard its end."""
+    is_proven = attempt.evidence is not None and not row.due_ids()
     return CallResult.alike(
         row.due_ids(),
-        Outcome.AMBIGUOUS,
+        Outcome.ACCEPTED if is_proven else Outcome.AMBIGUOUS,
         Scope.CONNECTION,
         stage="started",
         rule="lease-expired-started",
@@ -78,7 +81,7 @@ def _expire(outbox_id: int) -> int:
         row = lock_row(outbox_id)
         if row.state is not RowState.PENDING:
             return 0
-        apply_settlement(row, after_expiry(row.recipients))
+        apply_settlement(row, after_expiry(row.recipients, in_doubt=row.in_doubt))
         return 1
 
 
@@ -103,10 +106,10 @@ def apply_policies(limit: int, policy: RetryPolicy) -> list[tuple[int, str]]:
         .order_by(Outbox.next_attempt_at)
         .limit(limit)
     )
-    return [(each.id, done) for each in query if (done := _apply_policy(each.id))]
+    return [(each.id, done) for each in query if (done := _apply_policy(each.id, policy))]
 
 
-def _apply_policy(outbox_id: int) -> str | None:
+def _apply_policy(outbox_id: int, policy: RetryPolicy) -> str | None:
     with transaction():
         row = lock_row(outbox_id)
         if row.state is not RowState.AMBIGUOUS:
@@ -116,5 +119,9 @@ def _apply_policy(outbox_id: int) -> str | None:
                 row, Resolution.ACCEPTED, by="policy assume_sent", evidence="none: chosen by policy"
             )
             return "assumed sent"
-        send_again(row)
+        silence = absence.silence_about(outbox_id)
+        if silence.means_little and silence.seconds < 2 * policy.ambiguous_wait_seconds:
+            row.wait(policy.ambiguous_wait_seconds)
+            return "waits on: nothing else is heard either"
+        send_again(row, silence.words)
         return "sent again"

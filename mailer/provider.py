@@ -30,7 +30,9 @@ class Call:
     `content` is the whole message with CRLF line ends and no line over 998 octets; it is sent
     octet for octet. `may_commit` is asked right before the step that cannot be undone (the final
     dot, the first byte of an HTTP request): anything but None means that nothing may be handed
-    over and the call ends as proven not sent.
+    over and the call ends as proven not sent. `return_path` is where this attempt's bounces are to
+    go, None for the sender's own address, and `envelope_id` what they are to carry (RFC 3461 4.4);
+    providers without an envelope of their own leave both out.
     """
 
     outbox_id: int
@@ -40,6 +42,8 @@ class Call:
     recipients: tuple[Addressee, ...]
     content: bytes
     may_commit: Callable[[], Refusal | None]
+    return_path: str | None = None
+    envelope_id: str | None = None
 
     @property
     def recipient_ids(self) -> tuple[int, ...]:

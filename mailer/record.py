@@ -34,8 +34,7 @@ class Recorder:
         ended = [unpack(each) for each in carried]
         with connected():
             written = results.finish(ended, self._policy, self._jitter)
-        for one, outcome in zip(ended, written, strict=True):
-            report(one, outcome)
+        report(ended, written)
 
 
 def pack(ended: Ended) -> Carried:
@@ -52,6 +51,7 @@ def pack(ended: Ended) -> Carried:
         "code": result.code,
         "provider_id": None if "@" in (result.provider_id or "") else result.provider_id,
         "retry_after_seconds": result.retry_after_seconds,
+        "bytes_sent": result.bytes_sent,
         "recipients": [
             [each.recipient_id, each.outcome.value, each.scope.value, each.rule, each.code]
             for each in result.recipients
@@ -74,5 +74,7 @@ def unpack(carried: Carried) -> Ended:
         code=carried["code"],
         provider_id=carried["provider_id"],
         retry_after_seconds=carried["retry_after_seconds"],
+        # Absent from what an older version handed over.
+        bytes_sent=carried.get("bytes_sent"),
     )
     return Ended(carried["outbox_id"], carried["attempt_id"], carried["lease_token"], result)

@@ -6,16 +6,22 @@ is read afresh: late results, results that meet newer evidence, second sends of 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mailer.claims import Claimed
 from mailer.database import is_postgresql, rows, transaction
 from mailer.outcome import CallResult, Outcome
-from mailer.results_sql import POSTGRESQL_FINISH
 from mailer.retry import Jitter, RetryPolicy
-from mailer.settlement import LockedRow, apply_late, apply_settlement, end_attempt, lock_row
+from mailer.settlement import (
+    LockedRow,
+    apply_late,
+    apply_settlement,
+    came_on_top,
+    end_attempt,
+    lock_row,
+)
 from mailer.states import (
     FINAL_STATES,
     AttemptState,
@@ -57,7 +63,17 @@ def finish(ended: Sequence[Ended], policy: RetryPolicy, jitter: Jitter) -> list[
     """
     if not ended:
         return []
-    written = _finish_in_bulk(ended, policy, jitter) if is_postgresql() else {}
+    if not is_postgresql():
+        return finish_rest(ended, {}, policy, jitter)
+    bulk = Bulk.of(ended, policy, jitter)
+    moved = {each[0] for each in rows(f"SELECT {FINISH}", bulk.params)}
+    return finish_rest(ended, bulk.written(moved), policy, jitter)
+
+
+def finish_rest(
+    ended: Sequence[Ended], written: dict[int, Written], policy: RetryPolicy, jitter: Jitter
+) -> list[Written]:
+    """Settle one by one what a bulk statement did not move; return what became of all."""
     left = [each for each in ended if each.attempt_id not in written]
     if left:
         with transaction():
@@ -65,26 +81,44 @@ def finish(ended: Sequence[Ended], policy: RetryPolicy, jitter: Jitter) -> list[
     return [written[each.attempt_id] for each in ended]
 
 
-def _finish_in_bulk(
-    ended: Sequence[Ended], policy: RetryPolicy, jitter: Jitter
-) -> dict[int, Written]:
-    settlements = {
-        each.attempt_id: (each, _settled(each.claimed, each.result, policy, jitter))
-        for each in ended
-        if each.claimed is not None and not each.claimed.resends
-    }
-    params = {
-        "rows": json.dumps([_row(one, settled) for one, settled in settlements.values()]),
-        "recipients": json.dumps(
-            [change for one, settled in settlements.values() for change in _changes(one, settled)]
-        ),
-    }
-    moved = {row[0] for row in rows(POSTGRESQL_FINISH, params)}
-    return {
-        attempt_id: Written(one.outbox_id, attempt_id, settled.state, settled.decision)
-        for attempt_id, (one, settled) in settlements.items()
-        if attempt_id in moved
-    }
+FINISH = "email_finish_1(%(rows)s::json, %(recipients)s::json)"
+
+
+@dataclass(frozen=True, slots=True)
+class Bulk:
+    """Results that one statement may write, and what each would make of its row."""
+
+    settlements: Mapping[int, tuple[Ended, Settlement]]
+
+    @classmethod
+    def of(cls, ended: Sequence[Ended], policy: RetryPolicy, jitter: Jitter) -> "Bulk":
+        """Settle those that can be without looking: none whose message was sent again in doubt."""
+        return cls(
+            {
+                each.attempt_id: (each, _settled(each.claimed, each.result, policy, jitter))
+                for each in ended
+                if each.claimed is not None and not each.claimed.resends
+            }
+        )
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The statement's parameters."""
+        pairs = self.settlements.values()
+        return {
+            "rows": json.dumps([_row(one, settled) for one, settled in pairs]),
+            "recipients": json.dumps(
+                [change for one, settled in pairs for change in _changes(one, settled)]
+            ),
+        }
+
+    def written(self, moved: Collection[int]) -> dict[int, Written]:
+        """What became of those that the statement moved."""
+        return {
+            attempt_id: Written(one.outbox_id, attempt_id, settled.state, settled.decision)
+            for attempt_id, (one, settled) in self.settlements.items()
+            if attempt_id in moved
+        }
 
 
 def _settled(
@@ -114,6 +148,8 @@ def _row(one: Ended, settled: Settlement) -> dict[str, Any]:
         "reason": result.reason,
         "provider_id": result.provider_id,
         "decision": settled.decision,
+        "bytes_sent": result.bytes_sent,
+        "doubtful": list(result.doubtful) or None,
     }
 
 
@@ -137,12 +173,25 @@ def _finish_one(one: Ended, policy: RetryPolicy, jitter: Jitter) -> Written:
     if attempt.state == AttemptState.FINISHED and attempt.outcome != Outcome.AMBIGUOUS:
         return _already_written(one, row, attempt)
     if row.holds(one.lease_token) and attempt.state != AttemptState.FINISHED:
-        settled = after_outcome(row.message(attempt.number), one.result, policy, jitter=jitter())
-        end_attempt(attempt.id, one.result, settled.decision)
+        result = _known_result(one, row, attempt)
+        settled = after_outcome(row.message(attempt.number), result, policy, jitter=jitter())
+        end_attempt(
+            attempt.id,
+            result,
+            settled.decision,
+            duplicate=came_on_top(row, attempt, result.taken),
+        )
         apply_settlement(row, settled)
         return Written(one.outbox_id, one.attempt_id, settled.state, settled.decision)
     state, decision = apply_late(row, attempt, one.result, policy, jitter())
     return Written(one.outbox_id, one.attempt_id, state, decision, late=True)
+
+
+def _known_result(one: Ended, row: LockedRow, attempt: Attempt) -> CallResult:
+    """What the attempt's own evidence settled while its call was open is not in doubt."""
+    if attempt.evidence is None:
+        return one.result
+    return one.result.without_doubt(row.accepted_ids())
 
 
 def _already_written(one: Ended, row: LockedRow, attempt: Attempt) -> Written:

@@ -77,6 +77,7 @@ TRANSITIONS: Mapping[RowState, frozenset[RowState]] = {
     RowState.PENDING: frozenset(
         {
             RowState.SENDING,
+            RowState.AMBIGUOUS,
             RowState.SUBMITTED,
             RowState.FAILED,
             RowState.EXPIRED,
@@ -86,13 +87,13 @@ TRANSITIONS: Mapping[RowState, frozenset[RowState]] = {
     RowState.SENDING: frozenset(set(RowState) - {RowState.SENDING}),
     RowState.AMBIGUOUS: frozenset({RowState.PENDING, RowState.SUBMITTED, RowState.FAILED}),
     RowState.FAILED: frozenset({RowState.PENDING, RowState.SUBMITTED}),
-    RowState.SUPPRESSED: frozenset({RowState.PENDING}),
+    RowState.SUPPRESSED: frozenset({RowState.PENDING, RowState.SUBMITTED}),
     RowState.SUBMITTED: frozenset(),
     RowState.EXPIRED: frozenset(),
     RowState.CANCELLED: frozenset(),
 }
-"""What may follow what. `failed` becomes `submitted` only by proof that an earlier attempt had been
-accepted after all."""
+"""What may follow what. `failed` and `suppressed` become `submitted` only by proof that an earlier
+attempt had been accepted after all."""
 
 FINAL_STATES = frozenset(
     {
@@ -189,7 +190,7 @@ def after_outcome(
     settled a recipient while this call was in flight.
     """
     if result.rule == Refusal.MESSAGE_EXPIRED:
-        return after_expiry(message.recipients)
+        return after_expiry(message.recipients, in_doubt=message.in_doubt)
     changes = tuple(
         _change(each, in_doubt=message.in_doubt)
         for each in result.recipients
@@ -198,26 +199,71 @@ def after_outcome(
     return settle(message, changes, result, policy, jitter=jitter)
 
 
-def after_expiry(known: Mapping[int, RecipientState]) -> Settlement:
+def after_expiry(known: Mapping[int, RecipientState], *, in_doubt: bool) -> Settlement:
     """Say what becomes of a message whose `expires_at` passed while recipients were still due."""
-    return _withdrawn(known, RowState.EXPIRED, "expired before the call")
+    return _withdrawn(known, RowState.EXPIRED, "expired before the call", in_doubt=in_doubt)
 
 
-def after_cancel(known: Mapping[int, RecipientState]) -> Settlement:
+def after_cancel(known: Mapping[int, RecipientState], *, in_doubt: bool) -> Settlement:
     """Say what becomes of a message that is withdrawn while recipients are still due."""
-    return _withdrawn(known, RowState.CANCELLED, "cancelled")
+    return _withdrawn(known, RowState.CANCELLED, "cancelled", in_doubt=in_doubt)
 
 
-def _withdrawn(known: Mapping[int, RecipientState], state: RowState, decision: str) -> Settlement:
-    """Where another recipient was accepted before, the message did go out: the rest is refused."""
-    if RecipientState.ACCEPTED not in known.values():
-        return Settlement(state, state.value, decision, ())
-    rest = tuple(
-        RecipientChange(each, RecipientState.REFUSED, state.value)
+def after_suppression(
+    known: Mapping[int, RecipientState], barred: Mapping[int, str], *, in_doubt: bool
+) -> Settlement:
+    """Say what becomes of a message some of whose due recipients are suppressed.
+
+    `barred` gives each one's rule. The rest stays due: the message goes out without them. Whoever
+    an earlier attempt in doubt may have reached stays in doubt.
+    """
+    state = RecipientState.AMBIGUOUS if in_doubt else RecipientState.SUPPRESSED
+    changes = tuple(RecipientChange(each, state, rule) for each, rule in barred.items())
+    after = dict(known) | {each.recipient_id: each.state for each in changes}
+    row = row_state(after.values())
+    reason = "suppressed" if row is RowState.SUPPRESSED else "suppressed-for-some"
+    return Settlement(row, reason, reason, changes)
+
+
+def after_proof(
+    known: Mapping[int, RecipientState], proven: Collection[int], *, by: str
+) -> tuple[RecipientChange, ...]:
+    """Say whose state changes when an attempt for these recipients is proven accepted.
+
+    It is proof whatever their state was thought to be.
+    """
+    return tuple(
+        RecipientChange(each, RecipientState.ACCEPTED, "proven", None, by)
+        for each, state in known.items()
+        if each in proven and state is not RecipientState.ACCEPTED
+    )
+
+
+def _withdrawn(
+    known: Mapping[int, RecipientState], state: RowState, decision: str, *, in_doubt: bool
+) -> Settlement:
+    """Withdraw what is due, as far as it is certain that it did not go out.
+
+    Where another recipient was accepted before, the message did go out: the rest is refused. While
+    an earlier attempt is in doubt it may have: it is in doubt again, and not sent another time.
+    """
+    if in_doubt:
+        return _ended(known, RecipientState.AMBIGUOUS, f"{state.value}-in-doubt", decision)
+    if RecipientState.ACCEPTED in known.values():
+        return _ended(known, RecipientState.REFUSED, f"{state.value}-for-some", decision)
+    return Settlement(state, state.value, decision, ())
+
+
+def _ended(
+    known: Mapping[int, RecipientState], rest: RecipientState, reason: str, decision: str
+) -> Settlement:
+    changes = tuple(
+        RecipientChange(each, rest, reason)
         for each, theirs in known.items()
         if theirs is RecipientState.DUE
     )
-    return Settlement(RowState.SUBMITTED, f"{state.value}-for-some", decision, rest)
+    after = dict(known) | {each.recipient_id: each.state for each in changes}
+    return Settlement(row_state(after.values()), reason, decision, changes)
 
 
 def settle(

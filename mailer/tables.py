@@ -7,6 +7,8 @@ from peewee import (
     SQL,
     BigAutoField,
     BigIntegerField,
+    BlobField,
+    BooleanField,
     CharField,
     DateTimeField,
     DoubleField,
@@ -138,6 +140,9 @@ class Attempt(_Table):
     resolved_at = UtcDateTimeField(null=True)
     resolved_by = CharField(255, null=True)
     evidence = TextField(null=True)
+    bytes_sent = BigIntegerField(null=True)
+    doubtful = JSONField(null=True)
+    duplicate = BooleanField()
 
     class Meta:
         table_name = "email_attempt"
@@ -187,11 +192,79 @@ class ProviderHealth(_Table):
         table_name = "email_provider"
 
 
+class Event(_Table):
+    """One verified event as it came, and what it was found to be about."""
+
+    id = BigAutoField()
+    topic_arn = CharField(512)
+    sns_message_id = CharField(255)
+    channel = CharField(8)
+    kind = CharField(64, null=True)
+    body = BlobField()
+    received_at = UtcDateTimeField()
+    published_at = UtcDateTimeField(null=True)
+    occurred_at = UtcDateTimeField(null=True)
+    provider_id = TextField(null=True)
+    request_tag = TextField(null=True)
+    attempt = ForeignKeyField(Attempt, null=True)
+    matched_by = CharField(16, null=True)
+    conflict = BooleanField()
+    state = CharField(16)
+
+    class Meta:
+        table_name = "email_event"
+
+
+class Fact(_Table):
+    """One thing that became known of a recipient, or of a message, after it was taken."""
+
+    id = BigAutoField()
+    event = ForeignKeyField(Event)
+    outbox = ForeignKeyField(Outbox, null=True)
+    recipient = ForeignKeyField(Recipient, null=True, backref="facts")
+    attempt = ForeignKeyField(Attempt, null=True)
+    reference = TextField()
+    address_key = TextField()
+    kind = CharField(32)
+    occurrence = TextField()
+    occurred_at = UtcDateTimeField()
+    rule = CharField(80, null=True)
+    code = CharField(64, null=True)
+    text = TextField(null=True)
+    trusted = BooleanField()
+    unlisted = BooleanField()
+
+    class Meta:
+        table_name = "email_fact"
+
+
+class Suppression(_Table):
+    """That an address gets no mail, since when and why; and who let it go again."""
+
+    id = BigAutoField()
+    address_key = TextField()
+    reason = CharField(16)
+    source = CharField(255)
+    event = ForeignKeyField(Event, null=True)
+    occurred_at = UtcDateTimeField()
+    created_at = UtcDateTimeField()
+    expires_at = UtcDateTimeField(null=True)
+    released_at = UtcDateTimeField(null=True)
+    released_by = CharField(255, null=True)
+    release_reason = TextField(null=True)
+
+    class Meta:
+        table_name = "email_suppression"
+
+
 TABLES: tuple[type[Model], ...] = (
     Outbox,
     Recipient,
     Attempt,
     Audit,
     ProviderHealth,
+    Event,
+    Fact,
+    Suppression,
 )
 """In the order in which they may be created."""

@@ -28,6 +28,7 @@ def conclude(call: Call, plan: Plan | None, seen: Observation) -> CallResult:
         seen.retry_after_seconds if row.outcome is Outcome.RETRYABLE else None,
         row.blame,
         row.pressure,
+        seen.bytes_sent,
     )
 
 

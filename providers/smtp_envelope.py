@@ -12,6 +12,7 @@ from providers.smtp_session import Offers
 _PLAIN = re.compile(r"[!-;=?-~]+@[A-Za-z0-9.:\[\]_-]+")
 _DOT_LINE = re.compile(rb"\n\.")
 """Half the time of `b"\\n." in content` on CPython 3.11, and most content has no such line."""
+_NOT_XTEXT = re.compile(r"[^!-*,-<>-~]", re.ASCII)
 _UNUSABLE = re.compile("[\x00-\x20<>\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
@@ -30,7 +31,7 @@ def prepare(call: Call, offers: Offers, progress: Progress) -> Envelope:
     (RFC 6152), line ends, or its sender.
     """
     is_ascii = _check_content(call.content, offers)
-    sender, wide = _sender(call.sender, offers)
+    sender, wide = _reverse_path(call, offers)
     rcpts = []
     for each in call.recipients:
         try:
@@ -48,6 +49,8 @@ def prepare(call: Call, offers: Offers, progress: Progress) -> Envelope:
         mail += b" BODY=8BITMIME"
     if wide:
         mail += b" SMTPUTF8"
+    if offers.dsn and call.envelope_id:
+        mail += b" RET=HDRS ENVID=" + _xtext(call.envelope_id)
     return Envelope(mail, tuple(rcpts))
 
 
@@ -78,6 +81,23 @@ def _has_canonical_line_ends(content: bytes) -> bool:
     """
     ends = len(content.splitlines()) - (content[-1:] not in b"\r\n")
     return ends == content.count(b"\n") == content.count(b"\r")
+
+
+def _reverse_path(call: Call, offers: Offers) -> tuple[bytes, bool]:
+    """Return the octets for MAIL, and whether what the sender is called needs SMTPUTF8.
+
+    The sender also stands in the content, so that it counts where bounces go elsewhere, too.
+    """
+    sender, wide = _sender(call.sender, offers)
+    if call.return_path is None:
+        return sender, wide
+    path, path_wide = _sender(call.return_path, offers)
+    return path, wide or path_wide
+
+
+def _xtext(text: str) -> bytes:
+    """RFC 3461 4: what could end the parameter is written in hexadecimal."""
+    return _NOT_XTEXT.sub(lambda found: f"+{ord(found[0]):02X}", text).encode("ascii", "replace")
 
 
 def _sender(address: str, offers: Offers) -> tuple[bytes, bool]:

@@ -36,6 +36,7 @@ def conclude(progress: Progress, seen: Observation) -> CallResult:
         text,
         _queue_id(seen.text) if verdict.outcome is Outcome.ACCEPTED else None,
         max(progress.hints, default=None),
+        bytes_sent=len(_call(progress).content) if progress.committed else None,
     )
     return _accused(result, seen)
 

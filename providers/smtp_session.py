@@ -24,6 +24,7 @@ class Offers:
     size_limit: int = 0
     eight_bit: bool = False
     utf8: bool = False
+    dsn: bool = False
     starttls: bool = False
     mechanisms: tuple[str, ...] = ()
 
@@ -126,6 +127,7 @@ def _offers(reply: SMTPResponse) -> Offers:
         size_limit=int(limit) if limit.isascii() and limit.isdigit() else 0,
         eight_bit="8bitmime" in listed,
         utf8="smtputf8" in listed,
+        dsn="dsn" in listed,
         starttls="starttls" in listed,
         mechanisms=tuple(mechanisms),
     )

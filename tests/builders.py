@@ -196,3 +196,9 @@ def make_due(row_id: int) -> None:
 def pass_expiry(row_id: int) -> None:
     """Let a row's `expires_at` have passed."""
     Outbox.update(expires_at=PAST).where(Outbox.id == row_id).execute()
+
+
+def wait_out_the_doubt() -> None:
+    """Let the policies of all messages in doubt apply now."""
+    Outbox.update(next_attempt_at=database.now()).where(Outbox.state == "ambiguous").execute()
+    overdue.apply_policies(100, POLICY)

@@ -64,7 +64,7 @@ class Sink:
         entry = {
             "time": time.time(),
             "outbox_id": _header(content, b"X-Outbox-Id"),
-            "attempt": _header(content, b"X-Outbox-Attempt"),
+            "attempt": (_header(content, b"X-Outbox-Attempt") or "").partition(".")[0],
             "recipients": list(talk.recipients),
             "sha256": hashlib.sha256(content).hexdigest(),
         }

@@ -9,6 +9,7 @@ _POSTGRESQL = {
     "moment": "timestamptz",
     "now": "now()",
     "json": "jsonb",
+    "bytes": "bytea",
     "json_text": "'string'",
 }
 _SQLITE = {
@@ -16,6 +17,7 @@ _SQLITE = {
     "moment": "text",
     "now": f"({SQLITE_NOW})",
     "json": "text",
+    "bytes": "blob",
     "json_text": "'text'",
 }
 _JSON_TYPE = re.compile(r"\{json_type:([^}]+)\}")

@@ -1,4 +1,4 @@
-"""Any order of claims, sends, crashes, sweeps, late answers and operators keeps the promise.
+"""Any order of claims, sends, crashes, sweeps, proofs, late answers and people keeps the promise.
 
 The judge is the scripted provider's own log, not the tables.
 """
@@ -12,17 +12,24 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from mailer import claims, database, outbox, overdue, results
+from mailer import claims, database, outbox, overdue, results, suppressions
 from mailer.claims import Claimed
+from mailer.facts import SuppressionReason
 from mailer.flight import Flight
 from mailer.migrations import migrate
 from mailer.outcome import CallResult, Outcome, RecipientVerdict, Scope
-from mailer.settlement import lock_row, settle_doubt
-from mailer.states import FINAL_STATES, Resolution, RowState
+from mailer.proofs import Proof, apply_proof
+from mailer.settlement import in_doubt, lock_row, settle_doubt
+from mailer.states import FINAL_STATES, WITHDRAWN_STATES, Resolution, RowState
+from mailer.suppressions import Barred
 from mailer.tables import Attempt, Outbox, Recipient
 from tests.builders import POLICY, PROVIDER, ended, enqueue, middle
 
 LEASE_SECONDS = 60.0
+
+FIRST = "r0@example.com"
+TOMORROW = dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
+"""Later than any release: what happened before one would not suppress the address again."""
 
 WORKERS = st.integers(0, 1)
 POLICIES = st.sampled_from(["hold", "hold", "resend", "assume_sent"])
@@ -66,8 +73,21 @@ class Call:
         )
 
 
+@dataclass(frozen=True)
+class Taken:
+    """What the provider knows of a call of which it took something."""
+
+    claimed: Claimed
+    addresses: tuple[str, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it took the call for everybody."""
+        return len(self.addresses) == len(self.claimed.due)
+
+
 class Lifecycle(RuleBasedStateMachine):
-    """Two workers, operators and time around two messages.
+    """Two workers, evidence, operators and time around a few messages.
 
     A worker's next step follows from where it stands, so that few steps are spent on nothing.
     """
@@ -76,6 +96,7 @@ class Lifecycle(RuleBasedStateMachine):
         super().__init__()
         self.now = 0.0
         self.accepted: Counter[tuple[int, int]] = Counter()
+        self.taken: list[Taken] = []
         self.workers: list[Call | None] = [None, None]
         self.latest = 0
         database.bind(peewee.SqliteDatabase(":memory:"))
@@ -109,6 +130,7 @@ class Lifecycle(RuleBasedStateMachine):
         elif not call.begun:
             call.begun = claims.begin([call.claimed]) == {call.claimed.attempt_id}
             if not call.begun:
+                suppressions.withhold([call.claimed])
                 self.workers[number] = None
         elif not call.handed_over and call.flight.refusal() is None:
             self.hand_over(call, replies)
@@ -134,6 +156,27 @@ class Lifecycle(RuleBasedStateMachine):
             call.replies[recipient.recipient_id] = reply
             if reply is Outcome.ACCEPTED:
                 self.accepted[call.claimed.outbox_id, recipient.recipient_id] += 1
+        replied = zip(call.claimed.due, replies, strict=False)
+        taken = tuple(each.address for each, reply in replied if reply is Outcome.ACCEPTED)
+        if taken:
+            self.taken.append(Taken(call.claimed, taken))
+
+    @precondition(lambda self: self.taken)
+    @rule(back=st.integers(1, 3), named=st.sampled_from(["all", "first", "last"]))
+    def hear_of_it(self, back: int, named: str) -> None:
+        """Evidence of one of the latest calls, for all whom it was taken for or for one of them."""
+        taken = self.taken[-min(back, len(self.taken))]
+        names = {"all": taken.addresses, "first": taken.addresses[:1]}.get(
+            named, taken.addresses[-1:]
+        )
+        outbox_id = taken.claimed.outbox_id
+        proof = Proof("event", "scripted", named=names, whole=taken.is_whole)
+        with database.transaction():
+            apply_proof(outbox_id, taken.claimed.attempt_id, proof)
+        proven = Recipient.select().where(
+            (Recipient.outbox == outbox_id) & Recipient.address_key.in_(names)
+        )
+        assert {each.state for each in proven} == {"accepted"}
 
     def finish(self, call: Call, answered: bool) -> None:
         result = call.unsent()
@@ -202,6 +245,13 @@ class Lifecycle(RuleBasedStateMachine):
         overdue.expire_due(10)
         overdue.apply_policies(10, POLICY)
 
+    @rule(what=st.sampled_from(["suppress", "release"]))
+    def somebody_is_suppressed(self, what: str) -> None:
+        if what == "suppress":
+            suppressions.bar([Barred(FIRST, SuppressionReason.BOUNCE, "event", TOMORROW)])
+        else:
+            suppressions.release(FIRST, by="ann", why="asked")
+
     @rule(what=st.sampled_from(["expire", "cancel", *["settle"] * 4, *["requeue"] * 2]))
     def somebody_steps_in(self, what: str) -> None:
         """The application, about the latest message; an operator, about all that wait for one."""
@@ -219,22 +269,21 @@ class Lifecycle(RuleBasedStateMachine):
         Outbox.update(expires_at=later).where(Outbox.id == row_id).execute()
 
     def cancel(self, row_id: int) -> None:
-        state, _ = outbox.cancel(row_id)
-        if state is RowState.CANCELLED and Outbox.get_by_id(row_id).resends == 0:
-            assert not self.accepted_of(row_id)
+        outbox.cancel(row_id)
 
     def look_and_settle(self, row_id: int) -> None:
         """A truthful operator, who can see the provider's log."""
         with database.transaction():
             row = lock_row(row_id)
-            doubtful = [each for each, state in row.recipients.items() if state == "ambiguous"]
+            doubtful = {each for each, state in row.recipients.items() if state == "ambiguous"}
+            doubtful.update(*(each.doubtful or () for each in in_doubt(row_id)))
             proven = [self.accepted[row_id, each] > 0 for each in doubtful]
             if row.state is RowState.AMBIGUOUS and len(set(proven)) == 1:
                 resolution = Resolution.ACCEPTED if proven[0] else Resolution.NOT_ACCEPTED
                 settle_doubt(row, resolution, by="operator", evidence="the provider's log")
 
     def requeue(self, row_id: int) -> None:
-        if Outbox.get_by_id(row_id).state == "failed":
+        if Outbox.get_by_id(row_id).state in ("failed", "suppressed"):
             outbox.requeue(row_id)
 
     def accepted_of(self, row_id: int) -> int:
@@ -253,13 +302,25 @@ class Lifecycle(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_accepted_twice_on_a_guess(self) -> None:
-        chosen = {row.id for row in Outbox.select().where(Outbox.on_ambiguous == "resend")}
+        chosen = {row.id for row in Outbox.select().where(Outbox.resends > 0)}
         for (row_id, _), count in self.accepted.items():
             assert count == 1 or row_id in chosen
 
     @invariant()
-    def submitted_and_failed_are_true(self) -> None:
-        for row in Outbox.select().where(Outbox.state.in_(["submitted", "failed"])):
+    def what_is_withdrawn_did_not_go_out(self) -> None:
+        for row in Outbox.select().where(Outbox.state.in_(WITHDRAWN_STATES)):
+            assert not self.accepted_of(row.id)
+
+    @invariant()
+    def a_duplicate_is_marked_only_where_somebody_got_two(self) -> None:
+        for attempt in Attempt.select().where(Attempt.duplicate):
+            counts = [n for (row_id, _), n in self.accepted.items() if row_id == attempt.outbox_id]
+            assert max(counts) > 1
+
+    @invariant()
+    def what_has_ended_is_told_truly(self) -> None:
+        ended_so = ["submitted", "failed", "suppressed"]
+        for row in Outbox.select().where(Outbox.state.in_(ended_so)):
             known = list(Recipient.select().where(Recipient.outbox == row.id))
             assert not any(each.state in ("due", "ambiguous") for each in known)
             assumed = Attempt.select().where(

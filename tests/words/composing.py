@@ -14,7 +14,7 @@ DATE = datetime(2026, 3, 1, 9, 5, 7, tzinfo=UTC)
 
 
 def composed(email: Email) -> bytes:
-    return compose(email, message_id=MESSAGE_ID, date=DATE, outbox_id=7, attempt_number=2)
+    return compose(email, message_id=MESSAGE_ID, date=DATE, outbox_id=7, attempt="2.tag")
 
 
 def parsed(raw: bytes) -> EmailMessage:

@@ -39,7 +39,7 @@ def test_message_is_pinned() -> None:
         f"Message-ID: {MESSAGE_ID}",
         "X-Campaign: spring",
         "X-Outbox-Id: 7",
-        "X-Outbox-Attempt: 2",
+        "X-Outbox-Attempt: 2.tag",
         "MIME-Version: 1.0",
         "Content-Type: multipart/alternative;",
         f' boundary="{boundary}"',
@@ -59,10 +59,10 @@ def test_message_is_pinned() -> None:
     ]
 
 
-def test_attempts_differ_in_their_number_alone() -> None:
+def test_attempts_differ_in_their_mark_alone() -> None:
     first, second = (
-        compose(built(), message_id=MESSAGE_ID, date=DATE, outbox_id=7, attempt_number=number)
-        for number in (1, 2)
+        compose(built(), message_id=MESSAGE_ID, date=DATE, outbox_id=7, attempt=mark)
+        for mark in ("1", "2")
     )
 
     assert first != second
@@ -141,7 +141,7 @@ def test_date_is_given_in_utc() -> None:
         message_id=MESSAGE_ID,
         date=datetime(2026, 12, 31, 18, 30, tzinfo=zone),
         outbox_id=1,
-        attempt_number=1,
+        attempt="1.tag",
     )
 
     assert header_lines(raw, "Date") == b" Fri, 01 Jan 2027 01:30:00 +0000"
@@ -154,7 +154,7 @@ def test_date_without_zone_is_a_mistake() -> None:
             message_id=MESSAGE_ID,
             date=datetime(2026, 1, 1),  # noqa: DTZ001 - the mistake itself
             outbox_id=1,
-            attempt_number=1,
+            attempt="1.tag",
         )
 
 

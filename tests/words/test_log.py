@@ -291,3 +291,11 @@ def test_a_lease_token_is_cut_out_wherever_it_stands(lines: Lines) -> None:
     logging.getLogger("foreign").warning("failed: record([{'lease_token': '%s'}])", token)
     (line,) = lines()
     assert line["event"] == f"failed: record([{{'lease_token': '{REDACTED}'}}])"
+
+
+def test_a_seal_that_somebody_else_wrote_is_none(lines: Lines) -> None:
+    forged = {"guarded_by_mailer": "yes", "reply": ADDRESS}
+    logging.getLogger("redis").warning("refused", extra=forged)
+    get_logger("mailer").info("refused", **forged)
+    assert ADDRESS not in json.dumps(lines())
+    assert all("guarded_by_mailer" not in each for each in lines())

@@ -185,7 +185,7 @@ def test_a_message_that_expired_before_its_call_ends_without_a_charge() -> None:
     ],
 )
 def test_expiry_respects_what_went_out(known: dict[int, RecipientState], state: str) -> None:
-    assert after_expiry(known).state == state
+    assert after_expiry(known, in_doubt=False).state == state
 
 
 def test_every_state_has_its_way_in_and_out() -> None:
