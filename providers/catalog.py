@@ -5,6 +5,7 @@ from importlib import import_module
 from typing import Protocol, cast
 from urllib.parse import urlsplit
 
+from mailer.account_list import AccountList
 from mailer.errors import SettingsError
 from mailer.provider import Provider
 
@@ -14,6 +15,9 @@ _MODULES = {
     "ses": "providers.ses_settings",
     "file": "providers.capture",
 }
+
+_LISTS = {"ses": "providers.ses_suppression"}
+"""Schemes whose accounts have a suppression list of their own."""
 
 
 class _Build(Protocol):
@@ -50,6 +54,22 @@ def build(
         raise SettingsError("; ".join(found))
     make = cast("_Build", import_module(_MODULES[_scheme(url)]).build)
     return make(url, connections=connections, local_hostname=local_hostname, sender=sender)
+
+
+def suppression_list(url: str) -> AccountList | None:
+    """Make the suppression list of the account that `url` sends through; None if it keeps none.
+
+    URLs that share an account share its list: see its `name`. Raises `SettingsError` with every
+    problem of the URL.
+    """
+    if found := problems(url):
+        raise SettingsError("; ".join(found))
+    if _scheme(url) not in _LISTS:
+        return None
+    make = cast(
+        "Callable[[str], AccountList]", import_module(_LISTS[_scheme(url)]).suppression_list
+    )
+    return make(url)
 
 
 def _scheme(url: str) -> str:
