@@ -1,6 +1,7 @@
 """A fake SES on a socket, for tests, the demo and staging: boto3 talks to it as to the real one.
 
-It delivers nothing, checks no signature, sends no event and keeps all in memory.
+It delivers nothing, checks no signature and keeps all in memory. It tells nothing later, unless it
+is given a topic: then a script says what becomes of each message, in events signed as SNS signs.
 """
 
 import socket
@@ -14,11 +15,23 @@ import uvicorn
 from mailer.errors import MailerError
 from mailer.fake_ses.account import Account, InvalidState
 from mailer.fake_ses.app import application
+from mailer.fake_ses.events import Events, InvalidEvents
 from mailer.fake_ses.ledger import Accepted, Ledger
 from mailer.fake_ses.service import Service
+from mailer.fake_ses.topic import Posted, Topic
 from mailer.fake_ses.wire import Connection
 
-__all__ = ["Accepted", "Account", "FakeSes", "InvalidState", "NotListening", "running"]
+__all__ = [
+    "Accepted",
+    "Account",
+    "Events",
+    "FakeSes",
+    "InvalidEvents",
+    "InvalidState",
+    "NotListening",
+    "Posted",
+    "running",
+]
 
 HOST = "127.0.0.1"
 
@@ -57,6 +70,14 @@ class FakeSes:
         """Return all that was accepted, in order."""
         return self._service.ledger.entries
 
+    def posted(self) -> tuple[Posted, ...]:
+        """Return all tries to hand an event over, in order."""
+        return () if self._service.topic is None else self._service.topic.posted
+
+    def waiting(self) -> int:
+        """Return how many events are to be posted yet, or again."""
+        return 0 if self._service.topic is None else self._service.topic.waiting
+
     def set_state(self, **changes: object) -> None:
         """Switch the account (see Account); raises InvalidState for a bad name or value."""
         self._service.change(changes)
@@ -67,21 +88,45 @@ class FakeSes:
 
 
 @contextmanager
-def running(*, log: Path | None = None, host: str = HOST, port: int = 0) -> Iterator[FakeSes]:
+def running(
+    *, log: Path | None = None, host: str = HOST, port: int = 0, events: Events | None = None
+) -> Iterator[FakeSes]:
     """Run a fake for the length of the block, on a thread of its own; port 0 is any free one.
 
     `log` is appended to, one JSON line a message, before its answer goes out. Raises NotListening.
     """
-    with closing(_open(log)) as ledger, closing(_listen(host, port)) as listener:
-        service = Service(ledger)
+    with (
+        closing(_open(log)) as ledger,
+        closing(_listen(host, port)) as listener,
+        _posting(events) as topic,
+    ):
+        service = Service(ledger, topic)
         server = uvicorn.Server(_config(service))
         thread = threading.Thread(target=server.run, args=([listener],), name="fake-ses")
         thread.start()
         try:
             yield FakeSes(service, _url(listener))
         finally:
+            if topic is not None:
+                topic.close()  # answers may wait for its events
             server.should_exit = True
             thread.join()
+
+
+@contextmanager
+def _posting(events: Events | None) -> Iterator[Topic | None]:
+    if events is None:
+        yield None
+        return
+    try:
+        topic = Topic(events)
+    except OSError as error:
+        raise NotListening(
+            f"certificates: cannot be written ({error.strerror}); name another folder"
+        ) from None
+    with closing(topic):
+        topic.start()
+        yield topic
 
 
 def _config(service: Service) -> uvicorn.Config:

@@ -25,6 +25,10 @@ class Account(BaseModel):
     as too fast, and of those accepted `close_share` get no answer; `seed` makes both repeatable.
     `identities` (name: verified) and `configuration_sets` (name: sending enabled) are all that
     there are; None stands for any, and in order.
+
+    Events are not posted while `hold_events`; of each, `event_copies` are, under one id; with
+    `shuffle_events` those that wait are in an order that `seed` decides. With `events_first` an
+    accepted message is answered once its events were, if they are not held.
     """
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
@@ -42,6 +46,10 @@ class Account(BaseModel):
     slow_seconds: Annotated[float, Field(ge=0)] = 1.0
     identities: dict[str, bool] | None = None
     configuration_sets: dict[str, bool] | None = None
+    hold_events: bool = False
+    event_copies: Annotated[int, Field(ge=1, le=100)] = 1
+    shuffle_events: bool = False
+    events_first: bool = False
 
     def changed(self, changes: Mapping[str, Any]) -> "Account":
         """Return the account with these changes; raises InvalidState, naming each bad one."""

@@ -1,9 +1,10 @@
-"""The application: SES's operations, the page, and the admin doors."""
+"""The application: the operations of SES and SNS, the page, and the admin doors."""
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 
+from mailer.fake_ses.confirming import Confirming
 from mailer.fake_ses.operations import Operations
 from mailer.fake_ses.pages import Pages
 from mailer.fake_ses.refusals import UNKNOWN_OPERATION
@@ -16,7 +17,7 @@ def application(service: Service) -> Starlette:
     operations = Operations(service).routes()
     pages = Pages(service, operations).routes()
     app = Starlette(
-        routes=[*operations, *pages],
+        routes=[*operations, *pages, *Confirming(service).routes()],
         exception_handlers={404: _unknown, 405: _unknown},
     )
     app.router.redirect_slashes = False  # SES answers, and never sends a client elsewhere

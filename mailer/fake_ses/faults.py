@@ -64,11 +64,12 @@ SCRIPT: Mapping[str, Fault] = MappingProxyType(
 def scripted(recipients: tuple[str, ...]) -> tuple[str, Fault]:
     """Return the first recipient that the script names, with its fault; else a willing one."""
     for each in recipients:
-        fault = SCRIPT.get(_word(each))
+        fault = SCRIPT.get(first_word(each))
         if fault is not None:
             return each, fault
     return recipients[0], WILLING
 
 
-def _word(address: str) -> str:
+def first_word(address: str) -> str:
+    """Return what a script goes by: the local part up to any `-`, in lower case."""
     return address.partition("@")[0].partition("-")[0].lower()

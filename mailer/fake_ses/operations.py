@@ -1,5 +1,6 @@
 """The operations of SES's API v2 that mailer uses, in the shapes of its service model."""
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -71,7 +72,10 @@ class Operations:
     async def send_email(self, request: Request) -> Response:
         """SendEmail."""
         mail = submission.read(await _body(request))
-        return self._answer(self._service.send(mail, region=_region(request)))
+        reply = self._service.send(mail, region=_region(request))
+        # Shielded: a client that leaves takes no event with it.
+        await asyncio.shield(asyncio.gather(*map(asyncio.wrap_future, reply.after)))
+        return self._answer(reply)
 
     def _answer(self, reply: Reply) -> Response:
         if reply.manner is Manner.HANG_UP:

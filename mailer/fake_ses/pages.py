@@ -1,6 +1,7 @@
 """The doors for people and tests: the page, and what switches and lists."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
@@ -9,6 +10,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from mailer.fake_ses.account import InvalidState
+from mailer.fake_ses.fates import FATES
 from mailer.fake_ses.faults import SCRIPT
 from mailer.fake_ses.service import Service
 
@@ -36,6 +38,7 @@ class Pages:
         return [
             Route("/", self.page),
             Route("/admin/accepted", self.accepted),
+            Route("/admin/events", self.events),
             Route("/admin/state", self.state, methods=["GET", "POST"]),
             Route("/admin/reset", self.reset, methods=["POST"]),
         ]
@@ -47,6 +50,8 @@ class Pages:
             count=len(entries),
             entries=entries[: -SHOWN - 1 : -1],
             script=SCRIPT,
+            fates=FATES,
+            topic=self._service.topic,
             account=self._service.account.model_dump(),
             operations=self._operations,
         )
@@ -56,6 +61,13 @@ class Pages:
         """All that was accepted, and how many requests came for each operation."""
         entries = [each.as_json() for each in self._service.ledger.entries]
         return JSONResponse({"accepted": entries, "calls": self._service.calls}, headers=_HEADERS)
+
+    async def events(self, _: Request) -> Response:
+        """Each try to hand an event over, what was answered, and how many are waiting."""
+        topic = self._service.topic
+        posted = [asdict(each) for each in topic.posted] if topic else []
+        waiting = topic.waiting if topic else 0
+        return JSONResponse({"posted": posted, "waiting": waiting}, headers=_HEADERS)
 
     async def state(self, request: Request) -> Response:
         """The account's switches; a POST sets those that it names."""

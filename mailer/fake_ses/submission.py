@@ -4,7 +4,7 @@ import base64
 import binascii
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.message import Message
 from email.parser import BytesHeaderParser
 from email.utils import getaddresses, parseaddr
@@ -84,7 +84,10 @@ class _SendEmail(_Shape):
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A message as handed over: its envelope, its content, and what it can be found by."""
+    """A message as handed over: its envelope, its content, and what it can be found by.
+
+    `headers` are the name and value of each field of a raw message's header.
+    """
 
     sender: str
     recipients: tuple[str, ...]
@@ -93,6 +96,7 @@ class Submission:
     outbox_id: str | None
     attempt: str | None
     configuration_set: str | None
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
 
 
 def read(body: bytes) -> Submission:
@@ -118,6 +122,7 @@ def read(body: bytes) -> Submission:
         outbox_id=tags.get("mailer-outbox") or _field(header, "x-outbox-id"),
         attempt=tags.get("mailer-attempt") or _field(header, "x-outbox-attempt"),
         configuration_set=asked.configuration_set_name,
+        headers=tuple((name, str(value)) for name, value in header.items()),
     )
 
 

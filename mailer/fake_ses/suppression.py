@@ -48,6 +48,9 @@ class SuppressionList:
     def __init__(self) -> None:
         self._entries: dict[str, Suppressed] = {}
 
+    def __contains__(self, address: str) -> bool:
+        return address.lower() in self._entries
+
     def put(self, address: str, reason: str) -> None:
         """Add an address, or change its reason."""
         check_reasons({reason})

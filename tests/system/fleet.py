@@ -1,4 +1,4 @@
-"""The Procfile's own worker command, in a process group that can be killed."""
+"""The Procfile's own commands, each in a process group that can be killed."""
 
 import json
 import os
@@ -39,17 +39,20 @@ def process_environment(variables: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-class Worker:
-    """One start of the Procfile's worker, with all its processes, logging to a file.
+class Started:
+    """One start of an entry of the Procfile, with all its processes, logging to a file.
 
     It works in `folder`, where no `.env` file of a developer's is found.
     """
 
+    entry: str
+
     def __init__(self, variables: Mapping[str, str], folder: Path) -> None:
-        self._log = folder / f"worker-{len(list(folder.glob('worker-*.log')))}.log"
+        number = len(list(folder.glob(f"{self.entry}-*.log")))
+        self._log = folder / f"{self.entry}-{number}.log"
         with self._log.open("wb") as log:
             self._main = subprocess.Popen(
-                ["/bin/sh", "-c", procfile_command("worker")],
+                ["/bin/sh", "-c", procfile_command(self.entry)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -74,7 +77,7 @@ class Worker:
 
     @property
     def log(self) -> str:
-        """All that the worker has written to its two outputs."""
+        """All that it has written to its two outputs."""
         return self._log.read_text()
 
     def events(self, name: str) -> list[dict[str, Any]]:
@@ -83,12 +86,11 @@ class Worker:
         return [each for each in lines if each["event"] == name]
 
     def wait_started(self, processes: int = 1) -> None:
-        """Return once every worker process has said that it works."""
+        """Return once so many processes have said that they work."""
+        started = f"{self.entry} started"
         eventually(
-            lambda: (
-                len(self.events("worker started")) >= processes or self._main.poll() is not None
-            ),
-            "the worker starts",
+            lambda: len(self.events(started)) >= processes or self._main.poll() is not None,
+            started,
         )
         assert self._main.poll() is None, self.log
 
@@ -126,7 +128,7 @@ class Worker:
         self._main.send_signal(signal.SIGTERM)
 
     def wait_exit(self) -> int:
-        """Return the exit code; fail when the worker outstays a platform's patience."""
+        """Return the exit code; fail when it outstays a platform's patience."""
         family = [] if self.has_ended() else self.processes()
         code = self._main.wait(EXIT_SECONDS)
         _, alive = psutil.wait_procs(family, 1)
@@ -140,3 +142,15 @@ class Worker:
 
     def _dismiss_keeper(self) -> None:
         self._keeper.communicate(b"well\n", timeout=EXIT_SECONDS)
+
+
+class Worker(Started):
+    """The process that sends, with its children."""
+
+    entry = "worker"
+
+
+class Web(Started):
+    """The process that takes events."""
+
+    entry = "web"

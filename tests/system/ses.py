@@ -4,7 +4,7 @@ import http.client
 import json
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +18,13 @@ from tests.system.polling import eventually
 
 SECRET = "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY"
 
+NO_LIMIT = {"max_send_rate": 20_000.0, "max_24_hour_send": -1.0}
+"""Of the account's: a test waits for no rate but the one that throttle answers bring about."""
+
+TOPIC = "arn:aws:sns:eu-west-1:111122223333:mail-events"
+
 # The fake ends when the input of its shell is closed, which happens however the tests end.
-_UNTIL_CLOSED = 'mailer fake-ses --port 0 --log "$1" & fake=$!; read -r _; kill $fake; wait $fake'
+_UNTIL_CLOSED = 'mailer fake-ses --port 0 "$@" & fake=$!; read -r _; kill $fake; wait $fake'
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,17 @@ class FakeSes:
     def calls(self) -> int:
         """How many requests came to send a message, whatever became of them."""
         return int(self._ask("GET", "/admin/accepted")["calls"].get("SendEmail", 0))
+
+    def posted(self) -> list[dict[str, Any]]:
+        """Return each try to hand an event over, in order."""
+        found: list[dict[str, Any]] = self._ask("GET", "/admin/events")["posted"]
+        return found
+
+    def wait_told(self) -> None:
+        """Return once no event waits to be taken."""
+        eventually(
+            lambda: self._ask("GET", "/admin/events")["waiting"] == 0, "all events are taken"
+        )
 
     def taken(self) -> list[Taken]:
         """Return all messages accepted so far, in order, by the log."""
@@ -80,11 +96,11 @@ def _taken(line: str) -> Taken:
 
 
 @contextmanager
-def fake_ses(folder: Path) -> Iterator[FakeSes]:
-    """Run `mailer fake-ses` for the length of the block."""
+def fake_ses(folder: Path, *options: str) -> Iterator[FakeSes]:
+    """Run `mailer fake-ses`, with these options too, for the length of the block."""
     log = folder / "fake-ses.jsonl"
     with subprocess.Popen(
-        ["/bin/sh", "-c", _UNTIL_CLOSED, "fake", str(log)],
+        ["/bin/sh", "-c", _UNTIL_CLOSED, "fake", "--log", str(log), *options],
         env=process_environment({}),
         cwd=folder,
         stdin=subprocess.PIPE,
@@ -96,6 +112,30 @@ def fake_ses(folder: Path) -> Iterator[FakeSes]:
             yield FakeSes(process.stdout.readline().split()[-1], log)
         finally:
             process.communicate()
+
+
+@contextmanager
+def telling_ses(folder: Path, port: int, query: str = "") -> Iterator[FakeSes]:
+    """Run a fake that posts events to this port, once its subscription is confirmed."""
+    certificates = folder / "certificates"
+    certificates.mkdir()
+    url = f"http://127.0.0.1:{port}/events/sns{query}"
+    options = ("--events", url, "--topic", TOPIC, "--certificates", str(certificates), "--confirm")
+    with fake_ses(folder, *options) as fake:
+        yield fake
+
+
+def web_settings(
+    variables: Mapping[str, str], fake: FakeSes, folder: Path, port: int
+) -> dict[str, str]:
+    """Return a worker's settings with what the web process needs beside them."""
+    return {
+        **variables,
+        "PORT": str(port),
+        "MAILER_SNS_TOPIC_ARNS": TOPIC,
+        "MAILER_SNS_CERTIFICATES": str(folder / "certificates"),
+        "AWS_ENDPOINT_URL_SNS": fake.url,
+    }
 
 
 def ses_settings(ledger: Ledger, fake: FakeSes, **more: str) -> dict[str, str]:

@@ -17,15 +17,12 @@ from tests.system.application import commit, welcome
 from tests.system.fleet import Worker
 from tests.system.ledger import Ledger
 from tests.system.polling import eventually
-from tests.system.ses import SECRET, FakeSes, fake_ses, ses_settings
+from tests.system.ses import NO_LIMIT, SECRET, FakeSes, fake_ses, ses_settings
 from tests.system.sink import SinkLog, dawdling_sink
 from tests.system.test_canary import MARK, marked, traces
 
 PROCESSES, CONCURRENCY, BATCH = 2, 16, 48
 ROWS, GROUP = 1_000, 50
-NO_LIMIT = {"max_send_rate": 20_000.0, "max_24_hour_send": -1.0}
-"""Of the account's: a test waits for no rate but the one that throttle answers bring about."""
-
 OPERATOR = "a test"
 SETTLED = {"submitted", "ambiguous", "failed"}
 
