@@ -27,15 +27,13 @@ def worker_broker(redis_url: str | None) -> Broker:
     return _redis_broker(redis_url, connect_seconds=1.0, answer_seconds=5.0)
 
 
-def hint_sender(redis_url: str) -> Callable[[], None]:
-    """Build what an application sends hints with: short timeouts, no retry."""
+def hint_sender(redis_url: str, actor: str) -> Callable[[], None]:
+    """Build what sends hints to `actor` from outside a worker: short timeouts, no retry."""
     broker = _redis_broker(redis_url, connect_seconds=0.25, answer_seconds=0.5)
     broker.declare_queue(QUEUE)
 
     def send() -> None:
-        broker.enqueue(
-            Message(queue_name=QUEUE, actor_name="deliver", args=(), kwargs={}, options={})
-        )
+        broker.enqueue(Message(queue_name=QUEUE, actor_name=actor, args=(), kwargs={}, options={}))
 
     return send
 

@@ -1,4 +1,4 @@
-"""The actors: claim, send and finalize what is due; write late results; sweep. One line each."""
+"""The actors: send what is due; write late results; sweep; interpret events. One line each."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +23,7 @@ class Actors:
     deliver: Actor[[], None]
     sweep: Actor[[], None]
     record: Actor[[list[dict[str, Any]]], None]
+    interpret: Actor[[], None]
 
 
 def declare(broker: Broker, mailer: Mailer) -> Actors:
@@ -51,4 +52,8 @@ def declare(broker: Broker, mailer: Mailer) -> Actors:
     def record(carried: list[dict[str, Any]]) -> None:
         mailer.recorder.record(carried)
 
-    return Actors(deliver, sweep, record)
+    @dramatiq.actor(broker=broker, queue_name=QUEUE, max_retries=0, time_limit=_NO_LIMIT)
+    def interpret() -> None:
+        mailer.interpret()
+
+    return Actors(deliver, sweep, record, interpret)

@@ -1,4 +1,4 @@
-"""The poll: finds due rows and overdue ones with or without a broker."""
+"""The poll: finds due rows, overdue ones and new events with or without a broker."""
 
 import threading
 import time
@@ -24,6 +24,7 @@ class Poller:
         self._threads = (
             threading.Thread(target=self._poll, name="mailer-poll", daemon=True),
             threading.Thread(target=self._sweep, name="mailer-sweep", daemon=True),
+            threading.Thread(target=self._interpret, name="mailer-events", daemon=True),
         )
 
     def start(self) -> None:
@@ -45,6 +46,10 @@ class Poller:
         while not self._stopped.is_set():
             _outlive(self._actors.deliver)
             self._stopped.wait(self._poll_seconds)
+
+    def _interpret(self) -> None:
+        while not self._stopped.wait(self._poll_seconds):
+            _outlive(self._actors.interpret)
 
     def _sweep(self) -> None:
         while not self._stopped.wait(self._sweep_seconds):

@@ -13,6 +13,12 @@ from collections.abc import Callable
 Nudge = Callable[[], None]
 """Says that something may be due; never raises and never waits."""
 
+DELIVER = "deliver"
+"""The actor that sends what is due."""
+
+INTERPRET = "interpret"
+"""The actor that reads stored events."""
+
 _LAST_WORD_SECONDS = 2.0
 
 
@@ -21,12 +27,13 @@ def silent() -> None:
 
 
 class Hinter:
-    """Sends hints through the broker at `redis_url`, from one daemon thread a process."""
+    """Sends hints to `actor` through the broker at `redis_url`, from one daemon thread."""
 
     _thread: threading.Thread | None
 
-    def __init__(self, redis_url: str) -> None:
+    def __init__(self, redis_url: str, actor: str = DELIVER) -> None:
         self._redis_url = redis_url
+        self._actor = actor
         # What the broker's client needs of it cannot be imported any more once the main thread has
         # ended, and a script may end right after its commit.
         importlib.import_module("concurrent.futures.thread")
@@ -61,15 +68,15 @@ class Hinter:
                 serving = self._asked
             # A hint that fails is lost on purpose: whatever the broker raises, the poll is there.
             with contextlib.suppress(Exception):
-                send = send or _sender(self._redis_url)
+                send = send or _sender(self._redis_url, self._actor)
                 send()
             with self._changed:
                 self._served = serving
                 self._changed.notify_all()
 
 
-def _sender(redis_url: str) -> Callable[[], None]:
+def _sender(redis_url: str, actor: str) -> Callable[[], None]:
     # The only road from here to dramatiq: an application pays for it with its first hint.
     connections = importlib.import_module("actors.connections")
-    sender: Callable[[], None] = connections.hint_sender(redis_url)
+    sender: Callable[[], None] = connections.hint_sender(redis_url, actor)
     return sender

@@ -9,19 +9,19 @@ from typing import Any, Literal, NamedTuple
 from pydantic import ValidationError
 
 from mailer.errors import SettingsError
-from mailer.settings_fields import STREAM_ORDERS, STREAM_PREFIX, Settings
+from mailer.settings_fields import Settings
 from mailer.settings_rules import RULES
+from mailer.settings_values import STREAM_ORDERS, STREAM_PREFIX
 
-Role = Literal["worker", "application", "operator"]
-"""Who asks: a worker sends, an application enqueues, an operator (or `migrate`) looks and mends."""
+Role = Literal["worker", "application", "operator", "web", "consumer"]
+"""Who asks: a worker sends, an application enqueues, an operator (or `migrate`) looks and mends,
+the web process and the consumer of a queue take events."""
 
 PREFIX = "MAILER_"
 
 FOREIGN = (
     "MAILER_ADMIN_PASSWORD",
     "MAILER_PROCESSES",
-    "MAILER_SNS_TOPIC_ARNS",
-    "MAILER_SQS_QUEUE_URL",
 )
 FOREIGN_PREFIXES = (STREAM_PREFIX, "MAILER_TESTS_")
 """Variables that belong to the Procfile, to the web process or to the tests: not read here."""

@@ -14,6 +14,8 @@ PLANNED_CALL_SECONDS = 1.0
 WORKER = frozenset({"worker"})
 APPLICATION = frozenset({"application"})
 OPERATOR = frozenset({"operator"})
+WEB = frozenset({"web"})
+CONSUMER = frozenset({"consumer"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ NEEDS = (
         ("DATABASE_URL",),
         lambda s: s.database_url is None,
         lambda _: "is not set; give the URL of the outbox's database",
-        roles=WORKER | OPERATOR,
+        roles=WORKER | OPERATOR | WEB | CONSUMER,
     ),
     Rule(
         ("MAILER_PROVIDERS",),
@@ -64,6 +66,18 @@ NEEDS = (
         lambda s: s.message_id_domain is None,
         lambda _: "is not set, and neither is MAILER_FROM, whose domain would do; set either",
         roles=APPLICATION,
+    ),
+    Rule(
+        ("MAILER_SQS_QUEUE_URL",),
+        lambda s: s.sqs_queue_url is None,
+        lambda _: "is not set; give the URL of the queue that the topics publish to",
+        roles=CONSUMER,
+    ),
+    Rule(
+        ("MAILER_SNS_TOPIC_ARNS",),
+        lambda s: not s.sns_topic_arns,
+        lambda _: "is not set; name the topics that may speak",
+        roles=CONSUMER,
     ),
 )
 
@@ -101,7 +115,7 @@ CLASHES = (
         ("DATABASE_URL",),
         lambda s: s.database_url is not None and ":memory:" in s.database_address,
         lambda _: "is in memory, where no other process sees it; a worker needs a file or a server",
-        roles=WORKER,
+        roles=WORKER | WEB | CONSUMER,
     ),
 )
 

@@ -58,6 +58,20 @@ class Postgres:
         """Drop the database of this URL, whoever is still connected to it."""
         self._administer(f'DROP DATABASE IF EXISTS "{urlsplit(url).path[1:]}" WITH (FORCE)')
 
+    @contextmanager
+    def refusing(self, url: str) -> Iterator[None]:
+        """Cut every connection to this database, and let nobody in, for the length of the block."""
+        name = urlsplit(url).path[1:]
+        self._administer(f'ALTER DATABASE "{name}" WITH ALLOW_CONNECTIONS false')
+        try:
+            self._administer(
+                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+                f" WHERE datname = '{name}'"
+            )
+            yield
+        finally:
+            self._administer(f'ALTER DATABASE "{name}" WITH ALLOW_CONNECTIONS true')
+
     def _administer(self, statement: str) -> None:
         with closing(psycopg2.connect(self._admin_url)) as connection:
             connection.autocommit = True

@@ -115,6 +115,8 @@ def _shown(value: Any) -> str:
     """Of a secret not even a part is shown: a URL may be split in the wrong place."""
     if value is None or value in ((), {}):
         return ""
+    if isinstance(value, tuple) and all(isinstance(each, str) for each in value):
+        return " ".join(value)
     if isinstance(value, tuple | dict) or hasattr(value, "get_secret_value"):
         return _HIDDEN
     return f"{value:.10g}" if isinstance(value, float) else str(value)

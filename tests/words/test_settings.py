@@ -14,6 +14,8 @@ from mailer.settings import Role, load, table
 from mailer.settings_fields import Settings
 
 CANARY = "canary-7Q2x"
+ARN = "arn:aws:sns:eu-west-1:111122223333:"
+TOPICS = (f"{ARN}mail-events", "arn:aws-us-gov:sns:us-gov-west-1:111122223333:mail_Feedback")
 
 LEAST = {"DATABASE_URL": "postgres://u:p@db.example/app"}
 WORKER = LEAST | {
@@ -97,6 +99,23 @@ class TestValues:
         given = {"MAILER_FROM": "app@mail.example", "MAILER_MESSAGE_ID_DOMAIN": "id.example"}
         assert load(LEAST | given).message_id_domain == "id.example"
 
+    def test_the_return_path_is_an_address(self) -> None:
+        given = {"MAILER_RETURN_PATH": "b" * 18 + "@Bücher.example"}
+        assert load(LEAST | given).return_path == "b" * 18 + "@xn--bcher-kva.example"
+
+    @pytest.mark.parametrize("separator", [",", " ", "\n", " , "])
+    def test_topics_are_a_list_and_none_is_there_twice(self, separator: str) -> None:
+        given = {"MAILER_SNS_TOPIC_ARNS": separator.join([*TOPICS, TOPICS[0]])}
+        assert load(LEAST | given).sns_topic_arns == TOPICS
+
+    @pytest.mark.parametrize(("text", "versions"), [("2", "2"), ("2, 1", "1,2"), ("1 2", "1,2")])
+    def test_signature_versions_are_a_set(self, text: str, versions: str) -> None:
+        given = {"MAILER_SNS_SIGNATURE_VERSIONS": text}
+        assert load(LEAST | given).sns_signature_versions == versions
+
+    def test_events_may_have_an_age(self) -> None:
+        assert load(LEAST | {"MAILER_EVENT_MAX_AGE": "2h"}).event_max_age_seconds == 7_200
+
     def test_templates_are_a_folder(self, tmp_path: Path) -> None:
         assert load(LEAST | {"MAILER_TEMPLATES": str(tmp_path)}).templates == tmp_path
 
@@ -123,6 +142,12 @@ class TestValues:
         ("MAILER_FROM", "a@b.example\r\nBcc: c@d.example", "must be an address"),
         ("MAILER_FROM", "a@b@c.example", "must be an address"),
         ("MAILER_FROM", "a@-.example", "must be an address"),
+        ("MAILER_RETURN_PATH", "bounces", "must be an address alone"),
+        ("MAILER_RETURN_PATH", "Bounces <b@mail.example>", "must be an address alone"),
+        ("MAILER_RETURN_PATH", "b+x@mail.example", "must be an address alone"),
+        ("MAILER_RETURN_PATH", "büro@mail.example", "must be an address alone"),
+        ("MAILER_RETURN_PATH", "b@-.example", "must be an address alone"),
+        ("MAILER_RETURN_PATH", "b" * 19 + "@mail.example", "at most 18 characters"),
         ("MAILER_MESSAGE_ID_DOMAIN", "a b", "must be a domain name"),
         ("MAILER_SECRET", "fifteen-charact", "at least 16"),
         ("MAILER_TEMPLATES", "/no/such/folder", "folder that exists"),
@@ -134,6 +159,17 @@ class TestValues:
         ("MAILER_POLL_SECONDS", "0", "greater than 0"),
         ("MAILER_SHUTDOWN_SECONDS", "23", "22"),
         ("MAILER_MAX_MESSAGE_BYTES", "1023", "1024"),
+        ("MAILER_SNS_TOPIC_ARNS", f"{ARN}a {ARN}b.fifo", "at entry 2"),
+        ("MAILER_SNS_TOPIC_ARNS", f"{ARN[:-2]}:a", "at entry 1"),
+        ("MAILER_SNS_TOPIC_ARNS", "*", "write arn:aws:sns:"),
+        ("MAILER_SNS_SIGNATURE_VERSIONS", "1,2,3", "'1', '1,2' or '2'"),
+        ("MAILER_SNS_CERTIFICATES", "/no/such/folder", "folder that exists"),
+        ("MAILER_EVENT_MAX_AGE", "0", "greater than 0"),
+        ("MAILER_SQS_QUEUE_URL", "arn:aws:sqs:eu-west-1:111122223333:q", "must be a queue's URL"),
+        ("MAILER_SQS_QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/", "must be a queue's URL"),
+        ("MAILER_SQS_QUEUE_URL", "https://u:p@host/1/q", "no credentials"),
+        ("PORT", "65536", "65535"),
+        ("PORT", "http", "whole number"),
         ("MAILER_LOG", "xml", "'auto', 'json' or 'text'"),
         ("MAILER_LEASE_SECOND", "60", "did you mean MAILER_LEASE_SECONDS?"),
         ("MAILER_COLOUR_OF_INK", "blue", "remove it"),
@@ -181,6 +217,14 @@ class TestRoles:
         assert set(mistakes(LEAST, role="application")) == needs
         del (given := dict(WORKER))["MAILER_PROVIDERS"]
         assert load(given, role="application").message_id_domain == "mail.example"
+
+    def test_the_web_process_needs_a_database_alone(self) -> None:
+        assert list(mistakes({}, role="web")) == ["DATABASE_URL"]
+        assert load(LEAST, role="web").port == 8_000
+
+    def test_a_consumer_needs_a_queue_and_who_may_speak_through_it(self) -> None:
+        needs = {"DATABASE_URL", "MAILER_SQS_QUEUE_URL", "MAILER_SNS_TOPIC_ARNS"}
+        assert set(mistakes({}, role="consumer")) == needs
 
     def test_a_database_in_memory_is_nothing_for_a_worker(self) -> None:
         memory = WORKER | {"DATABASE_URL": "sqlite:///:memory:"}
@@ -230,7 +274,7 @@ def test_what_a_provider_says_of_its_url_is_in_the_message_too() -> None:
 
 @pytest.mark.parametrize(
     "variable",
-    ["MAILER_TESTS_X", "MAILER_SNS_TOPIC_ARNS", "MAILER_ADMIN_PASSWORD"],
+    ["MAILER_TESTS_X", "MAILER_PROCESSES", "MAILER_ADMIN_PASSWORD"],
 )
 def test_variables_of_other_parts_are_left_alone(variable: str) -> None:
     assert load(LEAST | {variable: "x"}) == load(LEAST)

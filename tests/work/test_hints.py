@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from mailer import database
-from mailer.hints import Hinter
+from mailer.hints import INTERPRET, Hinter
 from tests.builders import enqueue
 from tests.processes import free_port
 from tests.waiting import until
@@ -22,12 +22,15 @@ def hints_in(url: str) -> list[dict[str, object]]:
         return [json.loads(each) for each in stored.values()]
 
 
-def test_a_hint_names_the_actor_and_nothing_else(redis_url: str) -> None:
-    hinter = Hinter(redis_url)
+@pytest.mark.parametrize(("chosen", "actor"), [((), "deliver"), ((INTERPRET,), "interpret")])
+def test_a_hint_names_the_actor_and_nothing_else(
+    chosen: tuple[str, ...], actor: str, redis_url: str
+) -> None:
+    hinter = Hinter(redis_url, *chosen)
     hinter.nudge()
     hinter.last_word()
     (hint,) = hints_in(redis_url)
-    assert (hint["actor_name"], hint["args"], hint["kwargs"]) == ("deliver", [], {})
+    assert (hint["actor_name"], hint["args"], hint["kwargs"]) == (actor, [], {})
 
 
 @pytest.mark.usefixtures("outbox")
