@@ -14,7 +14,7 @@ demo: setup
 	@$(BIN)/mailer demo $(if $(PROVIDER),--provider $(PROVIDER)) $(ARGS)
 
 test: setup
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 check: setup
 	@$(BIN)/ruff format --check .
@@ -23,8 +23,7 @@ check: setup
 	@$(BIN)/lint-imports
 
 bench: setup
-	@$(BIN)/python -m benchmarks.outbox $(ARGS)
-	@$(BIN)/python -m benchmarks.ses
+	@$(BIN)/python -m benchmarks $(ARGS)
 
 # Pins every package and its hashes for every platform, and names no registry.
 lock: setup

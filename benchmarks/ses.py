@@ -22,12 +22,10 @@ import uvloop
 from botocore.config import Config
 
 from benchmarks.messages import content
+from benchmarks.report import Mark, close, parser, table
 from mailer.outcome import Outcome
 from mailer.provider import Addressee, Call
 from providers import catalog
-
-MARK = 0.8
-"""What the ratio has to reach."""
 
 WARM_UP_CALLS = 200
 
@@ -51,7 +49,7 @@ class Round:
 
 
 def main() -> None:
-    """Measure in turns and print a table, or JSON; or be a contestant."""
+    """Measure in turns and report; or be a contestant."""
     options = _options()
     if options.contestant:
         taken = CONTESTANTS[options.contestant](options.url, options.calls, options.threads)
@@ -67,14 +65,13 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--calls", type=int, default=3_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=8)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--contestant", choices=CONTESTANTS, help=argparse.SUPPRESS)
-    parser.add_argument("--url", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    made = parser(__doc__)
+    made.add_argument("--calls", type=int, default=3_000)
+    made.add_argument("--rounds", type=int, default=3)
+    made.add_argument("--threads", type=int, default=8)
+    made.add_argument("--contestant", choices=CONTESTANTS, help=argparse.SUPPRESS)
+    made.add_argument("--url", help=argparse.SUPPRESS)
+    return made.parse_args()
 
 
 @contextmanager
@@ -176,22 +173,32 @@ CONTESTANTS: Mapping[str, Callable[[str, int, int], Round]] = {
 
 
 def _report(rounds: Mapping[str, list[Round]], options: argparse.Namespace) -> None:
-    speeds = {
-        name: statistics.median(each.calls_per_second for each in of) for name, of in rounds.items()
+    medians = {
+        name: Round(
+            statistics.median(each.calls_per_second for each in of),
+            statistics.median(each.cpu_us for each in of),
+        )
+        for name, of in rounds.items()
     }
-    ratio = speeds["mailer"] / speeds["bare boto3"]
-    if options.json:
-        runs = {name: [asdict(each) for each in of] for name, of in rounds.items()}
-        print(json.dumps({"options": vars(options), "rounds": runs, "ratio": ratio}, indent=2))
-        return
-    print(
-        f"{options.calls} calls of {len(content(1))} bytes, {options.threads} threads, "
-        f"medians of {options.rounds}"
+    rows = [
+        (name, f"{each.calls_per_second:,.0f}", f"{each.cpu_us:,.0f}")
+        for name, each in medians.items()
+    ]
+    lines = [
+        f"{options.calls:,} calls of {len(content(1)):,} octets, {options.threads} threads, "
+        f"medians of {options.rounds}",
+        *table(("", "calls/s", "CPU µs a call"), rows),
+    ]
+    ratio = medians["mailer"].calls_per_second / medians["bare boto3"].calls_per_second
+    figures = {name: {"median": asdict(medians[name]), "rounds": [asdict(one) for one in of]}
+               for name, of in rounds.items()}  # fmt: skip
+    del options.contestant, options.url
+    close(
+        options,
+        {"contestants": figures},
+        lines,
+        [Mark("SES calls/s, of bare boto3", ratio, 0.8, at_least=True)],
     )
-    for name, speed in speeds.items():
-        cpu_us = statistics.median(each.cpu_us for each in rounds[name])
-        print(f"{name:10} {speed:6.0f} calls/s   CPU a call: {cpu_us:5.0f} µs")
-    print(f"mailer / bare boto3: {ratio:.2f} (mark: {MARK})")
 
 
 if __name__ == "__main__":
