@@ -7,7 +7,7 @@ from mailer.database import SQLITE_NOW
 _FIELDS = """o.id, {attempt}, o.last_number, {tag}, o.dedup_key, o.message_id, o.created_at,
     {age}, {expires_in}, o.attempts, o.evidence, o.resends, o.attachments <> '[]', o.template,
     o.context, {recipients}, o.sender, o."to", o.cc, o.bcc, o.reply_to, o.subject,
-    o.text, o.html, o.headers"""
+    o.text, o.html, o.headers, o.priority, o.next_attempt_at"""
 
 _PG_FIELDS = _FIELDS.format(
     attempt="o.attempt_id",
@@ -78,9 +78,11 @@ POSTGRESQL = PostgresqlStatements(
     # The attempt's id and tag are drawn with the row, so that the two need no join afterwards.
     claim=f"""
 WITH due AS MATERIALIZED (
-    SELECT lane.id FROM generate_series(0, 9) AS level, LATERAL (
+    SELECT lane.id FROM unnest(%(moments)s::timestamptz[], %(marks)s::bigint[])
+        WITH ORDINALITY AS beyond(moment, mark, place), LATERAL (
         SELECT id FROM email_outbox
-        WHERE state = 'pending' AND priority = level AND next_attempt_at <= now()
+        WHERE state = 'pending' AND priority = place - 1 AND next_attempt_at <= now()
+            AND (next_attempt_at, id) > (beyond.moment, beyond.mark)
             AND (expires_at IS NULL OR expires_at > now())
             AND (%(streams)s::text[] IS NULL OR stream = ANY (%(streams)s::text[]))
             AND stream <> ALL (%(other_streams)s::text[])

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from mailer import claims, endings, results, suppressions, turns
 from mailer.airspace import Airspace
 from mailer.circuit import is_trouble
+from mailer.claimant import Claimant
 from mailer.claims import Claimed
 from mailer.clock import Clock, awake_or_asleep
 from mailer.database import AWAY, DatabaseError, bound, connected
@@ -73,6 +74,7 @@ class Delivery:
         self._policy = policy
         self._jitter = jitter
         self._router = router
+        self._claimant = Claimant(pace.lease_seconds, clock)
         self._unwritten = unwritten
         self._clock = clock
         self._running = threading.Lock()
@@ -147,12 +149,7 @@ class Delivery:
 
     def _run_errand(self, errand: Errand) -> None:
         asked_at, lease_seconds = self._clock(), self._pace.lease_seconds
-        taken = claims.claim_due(
-            errand.limit,
-            provider=errand.provider,
-            lease_seconds=lease_seconds,
-            scope=errand.scope,
-        )
+        taken = self._claimant.claim(errand)
         probe = errand.probe is not None
         self._withhold([each for each in taken if each.is_barred])
         if not taken:

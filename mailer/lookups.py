@@ -7,16 +7,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
-from peewee import fn
+from peewee import JOIN, fn
 
 from mailer.circuit import CircuitState
 from mailer.database import SQLITE_NOW, after, is_postgresql, now, rows
+from mailer.facts import EventState
 from mailer.outcome import Outcome
 from mailer.states import AttemptState, RowState
-from mailer.tables import Attempt, Outbox, ProviderHealth, Recipient
+from mailer.tables import Attempt, Event, Fact, Outbox, ProviderHealth, Recipient, Suppression
 
 RECENT_ATTEMPTS = 100_000
 """How far back from the newest attempt a count of recent ones looks: its cost has a bound."""
+
+RECENT_EVENTS = 100
+"""Of how many of the latest events the transit is told."""
 
 IN_USE_SECONDS = 900.0
 """A provider that no worker has asked for its limits for so long is no longer in the settings of
@@ -31,7 +35,7 @@ _SHOWN = (
 
 _LISTED = (
     Outbox.id, Outbox.dedup_key, Outbox.state, Outbox.reason, Outbox.stream, Outbox.attempts,
-    Outbox.created_at, Outbox.next_attempt_at,
+    Outbox.created_at, Outbox.next_attempt_at, Outbox.on_ambiguous, Outbox.resends,
 )  # fmt: skip
 
 
@@ -92,6 +96,13 @@ def attempts(outbox_id: int) -> list[Attempt]:
     """Return the attempts made for a row, first to last."""
     return list(
         Attempt.select().where(Attempt.outbox == outbox_id).order_by(Attempt.number).execute()
+    )
+
+
+def facts(outbox_id: int) -> list[Fact]:
+    """Return what became known of a row and its recipients later, by time."""
+    return list(
+        Fact.select().where(Fact.outbox == outbox_id).order_by(Fact.occurred_at, Fact.id).execute()
     )
 
 
@@ -158,6 +169,94 @@ def waiting() -> Waiting:
         fn.COUNT(Outbox.id).filter(~due & ~tried),
     ).where(Outbox.state == RowState.PENDING)
     return Waiting(*query.tuples().first())
+
+
+def unsettled_counts() -> dict[str, int]:
+    """Count the rows of each state but `submitted`, each from its partial index."""
+    states = [each for each in RowState if each is not RowState.SUBMITTED]
+    return {each.value: Outbox.select().where(Outbox.state == each).count() for each in states}
+
+
+def oldest_doubt() -> datetime | None:
+    """Return when the oldest attempt ended that still leaves an ambiguous row in doubt."""
+    query = (
+        Attempt.select(fn.MIN(Attempt.finished_at))
+        .join(Outbox)
+        .where((Outbox.state == RowState.AMBIGUOUS) & _unsettled(Attempt))
+    )
+    return _moment(query.scalar())
+
+
+def duplicates() -> int:
+    """Count the attempts whose acceptance came on top of another's."""
+    return int(Attempt.select().where(Attempt.duplicate).count())
+
+
+def event_named(topic_arn: str, sns_message_id: str) -> Event | None:
+    """Return what is known of a stored event, without its body, and with its attempt."""
+    found: Event | None = (
+        Event.select(Event.id, Event.kind, Event.state, Event.matched_by, Attempt)
+        .join(Attempt, JOIN.LEFT_OUTER)
+        .where((Event.topic_arn == topic_arn) & (Event.sns_message_id == sns_message_id))
+        .first()
+    )
+    return found
+
+
+def event_states(event_ids: list[int]) -> dict[str, int]:
+    """Count these events by state."""
+    query = (
+        Event.select(Event.state, fn.COUNT(Event.id))
+        .where(Event.id.in_(event_ids))
+        .group_by(Event.state)
+    )
+    return dict(_tuples(query))
+
+
+def event_counts() -> dict[str, int]:
+    """Count the events that still need something, by state."""
+    states = (EventState.RECEIVED, EventState.UNMATCHED, EventState.UNPARSED)
+    return {each.value: Event.select().where(Event.state == each).count() for each in states}
+
+
+def event_lags() -> tuple[datetime | None, float]:
+    """Return since when the oldest event waits to be interpreted, and the latest ones' transit.
+
+    The transit is the longest of the latest `RECENT_EVENTS`, in seconds.
+    """
+    oldest = (
+        Event.select(Event.received_at)
+        .where(Event.state == EventState.RECEIVED)
+        .order_by(Event.id)
+        .limit(1)
+        .scalar()
+    )
+    latest = (
+        Event.select(Event.received_at, Event.published_at)
+        .order_by(Event.id.desc())
+        .limit(RECENT_EVENTS)
+    )
+    transits = (
+        (each.received_at - each.published_at).total_seconds()
+        for each in latest
+        if each.published_at is not None
+    )
+    return _moment(oldest), max(transits, default=0.0)
+
+
+def suppression_counts() -> dict[str, int]:
+    """Count the suppressions that were not released, by reason."""
+    query = (
+        Suppression.select(Suppression.reason, fn.COUNT(Suppression.id))
+        .where(Suppression.released_at.is_null())
+        .group_by(Suppression.reason)
+    )
+    return dict(_tuples(query))
+
+
+def _moment(value: Any) -> datetime | None:
+    moment: Any = Outbox.created_at.python_value(value)
+    return cast("datetime | None", moment)
 
 
 def overdue_leases() -> int:

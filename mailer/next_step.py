@@ -15,7 +15,8 @@ class Standing:
     """Where a message stands; seconds count from now, negative ones lie in the past.
 
     `tried` tells whether any attempt was made, `begun` whether the current attempt's call was about
-    to start, `refused` how many recipients will not be sent to.
+    to start, `refused` how many recipients will not be sent to, `thrown_away` that the provider
+    took the message and says that it sent nothing; `begun_attempts` are the numbers of those begun.
     """
 
     outbox_id: int
@@ -28,6 +29,8 @@ class Standing:
     begun: bool = False
     refused: int = 0
     assumed: bool = False
+    thrown_away: bool = False
+    begun_attempts: tuple[int, ...] = ()
     expires_in_seconds: float | None = None
     lease_seconds: float | None = None
 
@@ -68,7 +71,8 @@ def _sending(it: Standing) -> str:
 
 
 def _ambiguous(it: Standing) -> str:
-    mend = f"mailer resolve {it.outbox_id} --as accepted|not-accepted --why TEXT"
+    named = f" --attempt {it.begun_attempts[-1]}" if len(it.begun_attempts) > 1 else ""
+    mend = f"mailer resolve {it.outbox_id} --as accepted|not-accepted{named} --why TEXT"
     when = f"in {span(it.due_in_seconds)}" if it.due_in_seconds > 0 else "at the next sweep"
     if it.on_ambiguous is OnAmbiguous.ASSUME_SENT:
         return f"policy assume_sent takes it for sent {when}, unless evidence or a person: {mend}"
@@ -79,6 +83,8 @@ def _ambiguous(it: Standing) -> str:
 
 
 def _submitted(it: Standing) -> str:
+    if it.thrown_away:
+        return "nothing: the provider took it, and then did not send it; its facts say why"
     if it.assumed:
         return "nothing: policy assume_sent took it for sent"
     if it.refused:

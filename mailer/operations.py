@@ -39,22 +39,45 @@ class Switched:
     after: CircuitState
 
 
-def resolve(outbox_id: int, resolution: Resolution, *, actor: str, why: str) -> Decided:
+def resolve(
+    outbox_id: int,
+    resolution: Resolution,
+    *,
+    actor: str,
+    why: str,
+    attempt: int | None = None,
+) -> Decided:
     """Settle what is in doubt about a message, because a person knows.
 
     `accepted`: it is taken for sent. `not_accepted`: the recipients in doubt are due again at once.
-    `actor` says who decides, `why` on what grounds (at most 500 characters, one line). Raises
-    Refused for a row that is not ambiguous, for one that does not exist, and where actor or why
-    are missing.
+    `actor` says who decides, `why` on what grounds (at most 500 characters, one line). `attempt` is
+    the number of the latest attempt that was looked into: where there was more than one,
+    `not_accepted` needs it, because whoever found nothing may have looked before the last of them.
+    Raises Refused for a row that is not ambiguous, for one that does not exist, for another attempt
+    than the latest, and where actor or why are missing.
     """
-    _check_note(actor, why)
+    check_note(actor, why)
     with connected(), transaction():
         row = lock_row(outbox_id)
         before = row.state
         if before is not RowState.AMBIGUOUS:
             raise Refused(f"id: row {outbox_id} is {before}; {_RESOLVE_MEND[before]}")
+        if resolution is Resolution.NOT_ACCEPTED:
+            _check_looked_at(outbox_id, attempt)
         after = settle_doubt(row, resolution, by=f"operator {actor}", evidence=why)
         return _noted(Decided(outbox_id, f"resolve {resolution}", before, after), actor, why)
+
+
+def _check_looked_at(outbox_id: int, attempt: int | None) -> None:
+    begun = [each.number for each in lookups.attempts(outbox_id) if each.started_at is not None]
+    latest = max(begun, default=0)
+    if attempt is None and len(begun) > 1:
+        raise Refused(
+            f"attempt: {len(begun)} were begun; look into all of them, and say so with "
+            f"--attempt {latest}"
+        )
+    if attempt is not None and attempt != latest:
+        raise Refused(f"attempt: {attempt} is not the latest; look into attempt {latest} as well")
 
 
 def requeue(outbox_id: int, *, actor: str, why: str) -> Decided:
@@ -63,7 +86,7 @@ def requeue(outbox_id: int, *, actor: str, why: str) -> Decided:
     Raises Refused for any other state, for a row that does not exist, and where actor or why are
     missing.
     """
-    _check_note(actor, why)
+    check_note(actor, why)
     with connected(), transaction():
         left = outbox.requeue(outbox_id)
         return _noted(Decided(outbox_id, "requeue", left, RowState.PENDING), actor, why)
@@ -76,7 +99,7 @@ def cancel(outbox_id: int, *, actor: str, why: str) -> Decided:
     its sending has begun or ended, for a row that does not exist, and where actor or why are
     missing.
     """
-    _check_note(actor, why)
+    check_note(actor, why)
     with connected(), transaction():
         before = lock_row(outbox_id).state
         after, changed = outbox.cancel(outbox_id)
@@ -91,7 +114,7 @@ def open_circuit(name: str, *, seconds: float, actor: str, why: str) -> Switched
     After that one message probes it. An open circuit stays open for `seconds` from now. Raises
     Refused for a name that no worker has met, and where actor or why are missing.
     """
-    _check_note(actor, why)
+    check_note(actor, why)
     if not 0 < seconds <= MAX_OPEN_SECONDS:
         raise Refused("for: must be more than 0 s and at most 30 days; open it again after that")
     return _switch(name, CircuitState.OPEN, seconds=seconds, actor=actor, why=why)
@@ -103,7 +126,7 @@ def close_circuit(name: str, *, actor: str, why: str) -> Switched:
     Raises Refused where the circuit is closed, for a name that no worker has met, and where actor
     or why are missing.
     """
-    _check_note(actor, why)
+    check_note(actor, why)
     return _switch(name, CircuitState.CLOSED, seconds=0.0, actor=actor, why=why)
 
 
@@ -112,7 +135,7 @@ def note_sent(outbox_id: int, *, actor: str) -> None:
 
     Raises Refused where the actor is missing.
     """
-    _check_text("actor", actor, MAX_ACTOR_CHARS)
+    check_actor(actor)
     audit.record(
         actor=actor,
         verb="send",
@@ -166,9 +189,15 @@ def _check_known(name: str) -> None:
         )
 
 
-def _check_note(actor: str, why: str) -> None:
-    _check_text("actor", actor, MAX_ACTOR_CHARS)
+def check_note(actor: str, why: str) -> None:
+    """Raise Refused unless both can be kept in the audit: one plain line each, not too long."""
+    check_actor(actor)
     _check_text("why", why, MAX_WHY_CHARS)
+
+
+def check_actor(actor: str) -> None:
+    """Raise Refused unless the name of who decides can be kept in the audit."""
+    _check_text("actor", actor, MAX_ACTOR_CHARS)
 
 
 def _check_text(field: str, text: str, most_chars: int) -> None:

@@ -5,15 +5,17 @@ timeline alone, a sender's address in the name of its circuit. A body, a header 
 attachment or a context is never read.
 """
 
+import re
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from mailer import audit, lookups
+from mailer import absence, audit, lookups
 from mailer.circuit import Bucket, CircuitState
 from mailer.database import connected
 from mailer.errors import Refused
+from mailer.facts import NOT_SENT
 from mailer.next_step import Standing, next_step, span
 from mailer.states import AttemptState, OnAmbiguous, RecipientState, RowState
 from mailer.tables import Attempt, Outbox, Recipient
@@ -24,6 +26,7 @@ from mailer.views import (
     CircuitView,
     Doubt,
     DoubtCount,
+    FactView,
     Listed,
     Listing,
     MessageView,
@@ -43,6 +46,8 @@ ASSUMED_BY = "policy assume_sent"
 """Who settled a doubt where the application's policy did, as it stands on the attempt."""
 
 View = TypeVar("View")
+
+_ADDRESS = re.compile(r"\S*@\S*")
 
 
 def status() -> Status:
@@ -78,11 +83,16 @@ def providers() -> Providers:
 
 
 def listing(
-    state: RowState, *, stream: str | None = None, after_id: int = 0, limit: int = 50
+    state: RowState,
+    *,
+    stream: str | None = None,
+    after_id: int = 0,
+    limit: int = 50,
+    max_resends: int = 1,
 ) -> Listing:
     """List the rows of one state by id, at most `limit` (1 to 10,000) of those beyond `after_id`.
 
-    Raises Refused for another limit.
+    `max_resends` is the setting that bounds the policy `resend`. Raises Refused for another limit.
     """
     if not 1 <= limit <= MAX_LISTED:
         raise Refused(f"limit: must be from 1 to {MAX_LISTED:,}; continue with --after ID")
@@ -90,7 +100,7 @@ def listing(
         at = lookups.clock()
         page = lookups.page(state, stream=stream, after_id=after_id, limit=limit)
         doubts = lookups.doubts_of([each.id for each in page])
-    rows = tuple(_listed(each, at, doubts.get(each.id)) for each in page)
+        rows = tuple(_listed(each, at, doubts.get(each.id), max_resends) for each in page)
     return Listing(rows, rows[-1].id if len(rows) == limit else None)
 
 
@@ -108,7 +118,11 @@ def timeline(outbox_id: int, *, max_resends: int, default_sender: str = "") -> T
         recipients = lookups.recipients(outbox_id)
         attempts = lookups.attempts(outbox_id)
         done = audit.history(outbox_id)
-        standing = _standing(at, row, recipients, attempts, max_resends)
+        facts = lookups.facts(outbox_id)
+        standing = replace(
+            _standing(at, row, recipients, attempts, max_resends),
+            thrown_away=any(each.kind in NOT_SENT for each in facts),
+        )
         held = _held(standing, at, default_sender)
     return Timeline(
         at=at,
@@ -117,6 +131,7 @@ def timeline(outbox_id: int, *, max_resends: int, default_sender: str = "") -> T
         attempts=tuple(_view(AttemptView, each) for each in attempts),
         audit=tuple(_view(AuditView, each) for each in done),
         next_step=held or next_step(standing),
+        facts=tuple(_view(FactView, each) for each in facts),
     )
 
 
@@ -153,7 +168,7 @@ def _view(kind: type[View], row: Any) -> View:
     return kind(**{each.name: getattr(row, each.name) for each in fields(kind)})  # type: ignore[arg-type]
 
 
-def _listed(row: Outbox, at: datetime, doubt: Attempt | None) -> Listed:
+def _listed(row: Outbox, at: datetime, doubt: Attempt | None, max_resends: int) -> Listed:
     return Listed(
         id=row.id,
         dedup_key=row.dedup_key,
@@ -163,11 +178,21 @@ def _listed(row: Outbox, at: datetime, doubt: Attempt | None) -> Listed:
         age_seconds=(at - row.created_at).total_seconds(),
         attempts=row.attempts,
         next_attempt_at=row.next_attempt_at,
-        doubt=None if doubt is None else _doubt(doubt),
+        doubt=None if doubt is None else _doubt(row, doubt, at, max_resends),
     )
 
 
-def _doubt(attempt: Any) -> Doubt:
+def _doubt(row: Any, attempt: Any, at: datetime, max_resends: int) -> Doubt:
+    begun = tuple(each.number for each in lookups.attempts(row.id) if each.started_at is not None)
+    standing = Standing(
+        outbox_id=row.id,
+        state=RowState(row.state),
+        due_in_seconds=(row.next_attempt_at - at).total_seconds(),
+        on_ambiguous=OnAmbiguous(row.on_ambiguous),
+        resends=row.resends,
+        max_resends=max_resends,
+        begun_attempts=begun,
+    )
     return Doubt(
         number=attempt.number,
         provider=attempt.provider,
@@ -175,6 +200,10 @@ def _doubt(attempt: Any) -> Doubt:
         rule=attempt.rule,
         code=attempt.code,
         at=attempt.finished_at,
+        bytes_sent=attempt.bytes_sent,
+        reply=_ADDRESS.sub("[address]", attempt.reason or ""),
+        evidence=attempt.evidence or absence.silence_about(row.id).heard,
+        next_step=next_step(standing) if standing.state is RowState.AMBIGUOUS else "",
     )
 
 
@@ -257,6 +286,7 @@ def _standing(
         max_resends=max_resends,
         tried=bool(row.last_number),
         begun=bool(attempts) and attempts[-1].state == AttemptState.STARTED,
+        begun_attempts=tuple(each.number for each in attempts if each.started_at is not None),
         refused=sum(each.state in _NOT_SENT_TO for each in recipients),
         assumed=any(each.resolved_by == ASSUMED_BY for each in attempts),
         expires_in_seconds=until(row.expires_at),

@@ -26,6 +26,7 @@ from mailer.states import (
     FINAL_STATES,
     AttemptState,
     Message,
+    RecipientChange,
     RowState,
     Settlement,
     after_outcome,
@@ -81,7 +82,7 @@ def finish_rest(
     return [written[each.attempt_id] for each in ended]
 
 
-FINISH = "email_finish_1(%(rows)s::json, %(recipients)s::json)"
+FINISH = "email_finish_1(%(rows)s::json)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +105,7 @@ class Bulk:
     @property
     def params(self) -> dict[str, Any]:
         """The statement's parameters."""
-        pairs = self.settlements.values()
-        return {
-            "rows": json.dumps([_row(one, settled) for one, settled in pairs]),
-            "recipients": json.dumps(
-                [change for one, settled in pairs for change in _changes(one, settled)]
-            ),
-        }
+        return {"rows": json.dumps([_row(*each) for each in self.settlements.values()])}
 
     def written(self, moved: Collection[int]) -> dict[int, Written]:
         """What became of those that the statement moved."""
@@ -150,21 +145,18 @@ def _row(one: Ended, settled: Settlement) -> dict[str, Any]:
         "decision": settled.decision,
         "bytes_sent": result.bytes_sent,
         "doubtful": list(result.doubtful) or None,
+        "recipients": [_change(each) for each in settled.recipients],
     }
 
 
-def _changes(one: Ended, settled: Settlement) -> list[dict[str, Any]]:
-    return [
-        {
-            "outbox_id": one.outbox_id,
-            "id": change.recipient_id,
-            "state": change.state,
-            "rule": change.rule,
-            "code": change.code,
-            "text": change.text,
-        }
-        for change in settled.recipients
-    ]
+def _change(change: RecipientChange) -> dict[str, Any]:
+    return {
+        "id": change.recipient_id,
+        "state": change.state,
+        "rule": change.rule,
+        "code": change.code,
+        "text": change.text,
+    }
 
 
 def _finish_one(one: Ended, policy: RetryPolicy, jitter: Jitter) -> Written:

@@ -90,7 +90,12 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """The attempt that left a message in doubt."""
+    """The attempt that left a message in doubt, and what is known of it.
+
+    `bytes_sent` counts what of the request had left (None: nobody counted), `reply` is the last
+    thing that was read, without addresses. `evidence` says what has been heard since, or what the
+    silence is worth; `next_step` what happens next, and when.
+    """
 
     number: int
     provider: str
@@ -98,6 +103,10 @@ class Doubt:
     rule: str
     code: str | None
     at: datetime
+    bytes_sent: int | None = None
+    reply: str = ""
+    evidence: str = ""
+    next_step: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +172,10 @@ class RecipientView:
 
 @dataclass(frozen=True, slots=True)
 class AttemptView:
-    """One attempt. `request_tag` is what the message carried as X-Outbox-Attempt."""
+    """One attempt. `request_tag` is what the message carried in X-Outbox-Attempt.
+
+    `duplicate` tells that its acceptance came on top of another's: somebody got the message twice.
+    """
 
     number: int
     provider: str
@@ -184,6 +196,26 @@ class AttemptView:
     resolved_at: datetime | None
     resolved_by: str | None
     evidence: str | None
+    bytes_sent: int | None = None
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FactView:
+    """What became known later. `address_key` is empty for a fact about the whole message.
+
+    `trusted` is False for what a stranger may have written, `unlisted` True for an address that the
+    message was not sent to: neither suppresses anybody.
+    """
+
+    address_key: str
+    kind: str
+    occurred_at: datetime
+    rule: str | None
+    code: str | None
+    text: str | None
+    trusted: bool
+    unlisted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,3 +240,4 @@ class Timeline:
     attempts: tuple[AttemptView, ...]
     audit: tuple[AuditView, ...]
     next_step: str
+    facts: tuple[FactView, ...] = ()

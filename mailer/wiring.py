@@ -4,14 +4,21 @@ import asyncio
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 
 from pydantic import SecretStr
 
 from mailer import database
+from mailer.account_list import AccountList
 from mailer.airspace import Airspace
 from mailer.clock import awake_or_asleep
 from mailer.delivery import Delivery, Pace, Unwritten
+from mailer.errors import SettingsError
+from mailer.evidence import Evidence
+from mailer.feed import Channel, Interpret
+from mailer.feedback import Feedback
 from mailer.freeze import Freezer
+from mailer.hearing import Bench
 from mailer.limits import LimitsKeeper
 from mailer.loading import Loader
 from mailer.loop import LoopThread
@@ -20,13 +27,16 @@ from mailer.reconcile import Sweeper
 from mailer.record import Recorder
 from mailer.results import Ended
 from mailer.retry import RetryPolicy
+from mailer.returnpath import ReturnPath
 from mailer.routing import Order, Router
 from mailer.settings import load
 from mailer.settings_fields import Settings
 from providers import catalog
+from providers.dsn import BounceMails
+from providers.ses_events import SesEvents
 
-WORKER_CONNECTIONS = 4
-"""Database connections of one worker process: delivery, sweep, late results, and one to spare."""
+WORKER_CONNECTIONS = 5
+"""Database connections of one worker process: delivery, sweep, events, late results, one spare."""
 
 _CLOSE_SECONDS = 3.0
 
@@ -42,6 +52,7 @@ class Mailer:
     sweeper: Sweeper
     limits: LimitsKeeper
     recorder: Recorder
+    feedback: Feedback
 
     def start(self) -> None:
         """Start what runs beside the worker's threads."""
@@ -50,7 +61,12 @@ class Mailer:
     def sweep(self) -> None:
         """Settle what time alone brings about, and learn what providers allow."""
         self.sweeper.sweep()
+        self.feedback.rematch()
         self.limits.refresh()
+
+    def interpret(self) -> None:
+        """Interpret the events that have come."""
+        self.feedback.interpret()
 
     def close(self) -> None:
         """Give everything back; delivery has been stopped before."""
@@ -77,7 +93,7 @@ def assemble(settings: Settings, *, unwritten: Unwritten | None = None) -> Maile
     orders, providers = build_providers(settings)
     delivery = Delivery(
         airspace=Airspace(loop, providers),
-        loader=Loader(Freezer.from_settings(settings)),
+        loader=Loader(Freezer.from_settings(settings), return_path(settings)),
         pace=pace(settings),
         policy=policy,
         jitter=jitter,
@@ -92,7 +108,27 @@ def assemble(settings: Settings, *, unwritten: Unwritten | None = None) -> Maile
         Sweeper(policy, jitter),
         LimitsKeeper(providers, loop),
         Recorder(policy, jitter),
+        Feedback(readers(settings)),
     )
+
+
+def readers(settings: Settings | None = None) -> dict[Channel, Interpret]:
+    """Build what reads the events of each channel; without settings no mail can prove itself."""
+    ses = SesEvents()
+    mails = BounceMails(None if settings is None else return_path(settings))
+    return {Channel.HTTPS: ses, Channel.SQS: ses, Channel.MAIL: mails}
+
+
+def relay_log(lines: Iterable[str], zone: tzinfo) -> Evidence:
+    """Build the witness that a relay's log is; `zone` is its own where its times name none."""
+    from providers.relay_log import RelayLog
+
+    return RelayLog(lines, zone=zone)
+
+
+def bench(settings: Settings, *, actor: str) -> Bench:
+    """Build what a witness is heard with."""
+    return Bench(actor, return_path(settings), retry_policy(settings), random.SystemRandom().random)
 
 
 def build_providers(settings: Settings) -> tuple[list[Order], dict[str, Provider]]:
@@ -117,8 +153,30 @@ def build_provider(url: SecretStr, settings: Settings) -> Provider:
     )
 
 
+def account_lists(settings: Settings) -> list[AccountList]:
+    """Build the suppression list behind every provider that an order names, each list once.
+
+    Raises SettingsError for a URL that cannot work, and where AWS's own settings cannot.
+    """
+    from providers.ses_suppression import suppression_list
+
+    orders = (settings.providers, *settings.stream_orders.values())
+    urls = dict.fromkeys(url.get_secret_value() for order in orders for url in order)
+    if found := [problem for url in urls for problem in catalog.problems(url)]:
+        raise SettingsError(f"MAILER_PROVIDERS: {'; '.join(found)}")
+    lists = [each for each in map(suppression_list, urls) if each is not None]
+    return list({each.name: each for each in lists}.values())
+
+
 async def _close_all(providers: Iterable[Provider]) -> None:
     await asyncio.gather(*(each.close() for each in providers))
+
+
+def return_path(settings: Settings) -> ReturnPath | None:
+    """Where bounces are to come back to; None where the settings name no address for them."""
+    if settings.return_path is None or settings.secret is None:
+        return None
+    return ReturnPath(settings.return_path, settings.secret.get_secret_value())
 
 
 def retry_policy(settings: Settings) -> RetryPolicy:

@@ -10,7 +10,20 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from mailer.cli import check, decide, fake, provider, read, run, send
+from mailer.cli import (
+    check,
+    decide,
+    events,
+    fake,
+    prove,
+    provider,
+    read,
+    reconcile,
+    run,
+    send,
+    suppression,
+    web,
+)
 from mailer.cli.session import say
 from mailer.errors import MailerError
 
@@ -36,8 +49,10 @@ app.command("migrate")(run.migrate)
 app.command("check")(check.check)
 app.command("settings")(check.settings)
 app.command("worker")(run.worker)
+app.command("web")(web.web)
 app.command("demo")(run.demo)
 app.command("fake-ses")(fake.fake_ses)
+app.command("prove")(prove.prove)
 app.command("send")(send.send)
 app.command("status")(read.status)
 app.command("list")(read.list_rows)
@@ -53,6 +68,26 @@ _providers.command("list")(provider.list_providers)
 _providers.command("open")(provider.open_circuit)
 _providers.command("close")(provider.close_circuit)
 app.add_typer(_providers, name="provider")
+
+_suppressions = typer.Typer(
+    no_args_is_help=True, help="See who gets no mail and why; suppress, release, mirror."
+)
+_suppressions.command("list")(suppression.list_suppressions)
+_suppressions.command("add")(suppression.add)
+_suppressions.command("release")(suppression.release)
+_suppressions.command("import")(suppression.import_file)
+_suppressions.command("sync")(suppression.sync)
+app.add_typer(_suppressions, name="suppression")
+
+_events = typer.Typer(no_args_is_help=True, help="Take in what providers tell later.")
+_events.command("consume")(events.consume)
+_events.command("mail")(events.mail)
+_events.command("rematch")(events.rematch)
+app.add_typer(_events, name="events")
+
+_evidence = typer.Typer(no_args_is_help=True, help="Settle what is in doubt by what others saw.")
+_evidence.command("log")(reconcile.log)
+app.add_typer(_evidence, name="reconcile")
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so

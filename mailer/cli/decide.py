@@ -32,16 +32,26 @@ def resolve(
         typer.Option("--as", help="accepted: it is sent. not-accepted: it is sent again at once."),
     ],
     why: Why,
+    attempt: Annotated[
+        int | None,
+        typer.Option(min=1, help="The latest attempt that you looked into, if there are several."),
+    ] = None,
     actor: Actor = None,
 ) -> None:
-    """Settle ambiguous messages, because you know what became of them."""
+    """Settle ambiguous messages, because you know what became of them.
+
+    Look ten minutes after the attempt at the earliest: a relay may take that long for a message.
+    """
     from mailer import operations
     from mailer.states import Resolution
 
     resolution = Resolution[verdict.name]
     who = actor_or_user(actor)
     with at_work():
-        _each(ids, lambda one: operations.resolve(one, resolution, actor=who, why=why))
+        _each(
+            ids,
+            lambda one: operations.resolve(one, resolution, actor=who, why=why, attempt=attempt),
+        )
 
 
 def requeue(ids: RowArguments, *, why: Why, actor: Actor = None) -> None:

@@ -14,7 +14,7 @@ OPEN_SECONDS = 3_600.0
 """How long a circuit that is opened by hand stays open, unless another time is given."""
 
 
-def _duration(given: str | float) -> float:
+def duration(given: str | float) -> float:
     """Read a length of time as the settings do; raises BadParameter, which is wrong usage."""
     from pydantic import TypeAdapter, ValidationError
 
@@ -52,7 +52,7 @@ def open_circuit(
         float,
         typer.Option(
             "--for",
-            parser=_duration,
+            parser=duration,
             metavar="TIME",
             show_default="1h",
             help="After that one message probes it; at most 30d.",

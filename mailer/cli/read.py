@@ -33,8 +33,14 @@ def list_rows(
     """List the rows of one state, oldest first; without --state those that wait for you."""
     from mailer import reports
 
-    with at_work():
-        found = reports.listing(state, stream=stream, after_id=after, limit=limit)
+    with at_work() as settings:
+        found = reports.listing(
+            state,
+            stream=stream,
+            after_id=after,
+            limit=limit,
+            max_resends=settings.max_resends,
+        )
     if as_json:
         print_json(found)
         return

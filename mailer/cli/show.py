@@ -15,6 +15,7 @@ from mailer.views import (
     AuditView,
     CircuitView,
     Doubt,
+    FactView,
     Listing,
     MessageView,
     Providers,
@@ -29,7 +30,7 @@ _PIPED_COLUMNS = 1_000
 _FOLDED = frozenset(
     {
         "dedup key", "name", "reason", "in doubt", "recipient", "rule", "reply", "provider",
-        "what it came to", "who", "why", "value", "meaning",
+        "what it came to", "who", "why", "value", "meaning", "source",
     }
 )  # fmt: skip
 """Columns that give way on a narrow terminal; the others stay on one line."""
@@ -44,6 +45,9 @@ _STYLES = {
     "pending": "cyan",
     "due": "cyan",
     "sending": "blue",
+    "delivered": "green",
+    "bounced_permanent": "red",
+    "complained": "red",
     "open": "bold yellow",
     "half_open": "yellow",
 }
@@ -150,6 +154,9 @@ def show_listing(listing: Listing) -> None:
     ]
     out = console()
     out.print(_table(None, columns, lines) if lines else "no such rows")
+    for each in listing.rows:
+        if each.doubt is not None and each.doubt.next_step:
+            out.print(f"{each.id}: {_plain('; '.join(_known(each.doubt)))}", soft_wrap=True)
     if listing.next_after is not None:
         out.print(f"there may be more: --after {listing.next_after}")
 
@@ -160,6 +167,14 @@ def _in_doubt(doubt: Doubt | None) -> str:
     return " ".join(filter(None, (doubt.stage, doubt.rule, doubt.code, _time(doubt.at))))
 
 
+def _known(doubt: Doubt) -> Iterable[str]:
+    if doubt.bytes_sent is not None:
+        yield f"{doubt.bytes_sent:,} bytes had left"
+    yield f"last reply: {doubt.reply or 'none'}"
+    yield doubt.evidence
+    yield f"next: {doubt.next_step}"
+
+
 def show_timeline(timeline: Timeline) -> None:
     """Print one message's story, and last what happens next."""
     out = console()
@@ -167,6 +182,7 @@ def show_timeline(timeline: Timeline) -> None:
     for title, columns, lines in (
         ("recipients", _RECIPIENT, [_recipient(each) for each in timeline.recipients]),
         ("attempts", _ATTEMPT, [_attempt(each) for each in timeline.attempts]),
+        ("heard later", _FACT, [_fact(each) for each in timeline.facts]),
         ("by hand", _BY_HAND, [_by_hand(each) for each in timeline.audit]),
     ):
         if lines:
@@ -205,11 +221,22 @@ def _named(message: MessageView) -> Iterable[tuple[str, object]]:
 
 _RECIPIENT = ("role", "recipient", "state", "rule", "code", "reply")
 _ATTEMPT = ("#", "began", "took", "provider", "state", "stage", "what it came to")
+_FACT = ("at", "fact", "recipient", "rule", "code", "reply", "")
 _BY_HAND = ("at", "who", "verb", "change", "why")
 
 
 def _recipient(it: RecipientView) -> Sequence[object]:
     return it.role, it.address, it.state, it.rule, it.code, it.text
+
+
+def _fact(it: FactView) -> Sequence[object]:
+    remarks = [
+        remark
+        for remark, holds in (("unproven", not it.trusted), ("not a recipient", it.unlisted))
+        if holds
+    ]
+    at = _time(it.occurred_at)
+    return at, it.kind, it.address_key, it.rule, it.code, it.text, ", ".join(remarks)
 
 
 def _by_hand(it: AuditView) -> Sequence[object]:
@@ -244,6 +271,8 @@ def _outcome(attempt: AttemptView) -> Iterable[str]:
         yield f"settled as {settled} by {attempt.resolved_by} at {_time(attempt.resolved_at)}"
     if attempt.evidence:
         yield f"evidence: {attempt.evidence}"
+    if attempt.duplicate:
+        yield "a duplicate: another attempt had been accepted before"
 
 
 def show_findings(findings: Sequence[Finding]) -> None:

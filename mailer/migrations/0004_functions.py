@@ -47,41 +47,42 @@ RETURNS SETOF bigint""" + _HOW.format(
     FROM mine WHERE a.id = mine.id AND a.state = 'claimed' RETURNING a.id"""
 )
 
+# What a row needs further on is returned with it: joining the lists would compare each with each.
 FINISH = """
-CREATE OR REPLACE FUNCTION email_finish_1(results json, changes json)
+CREATE OR REPLACE FUNCTION email_finish_1(results json)
 RETURNS SETOF bigint""" + _HOW.format(
     body="""
-    WITH r AS MATERIALIZED (
-        SELECT * FROM json_to_recordset(results) AS t(outbox_id bigint, attempt_id bigint,
-            token text, evidence integer, state text, state_reason text, charge integer,
-            delay float8, final boolean, outcome text, scope text, stage text, rule text,
-            code text, reason text, provider_id text, decision text, bytes_sent bigint,
-            doubtful jsonb)
-    ), moved AS (
+    WITH moved AS (
         UPDATE email_outbox o SET state = r.state, reason = r.state_reason, lease_token = NULL,
             lease_expires_at = NULL, attempts = o.attempts + r.charge,
             next_attempt_at = CASE WHEN r.delay IS NULL THEN o.next_attempt_at
                 ELSE now() + make_interval(secs => r.delay) END,
             finished_at = CASE WHEN r.final THEN now() END
-        FROM r WHERE o.id = r.outbox_id AND o.lease_token = r.token AND o.evidence = r.evidence
-        RETURNING o.id, r.attempt_id
+        FROM json_to_recordset(results) AS r(outbox_id bigint, attempt_id bigint,
+            token text, evidence integer, state text, state_reason text, charge integer,
+            delay float8, final boolean, outcome text, scope text, stage text, rule text,
+            code text, reason text, provider_id text, decision text, bytes_sent bigint,
+            doubtful jsonb, recipients json)
+        WHERE o.id = r.outbox_id AND o.lease_token = r.token AND o.evidence = r.evidence
+        RETURNING o.id, r.attempt_id, r.outcome, r.scope, r.stage, r.rule, r.code,
+            r.reason AS said, r.provider_id, r.decision, r.bytes_sent, r.doubtful, r.recipients
     ), ended AS (
-        UPDATE email_attempt a SET state = 'finished', finished_at = now(), outcome = r.outcome,
-            scope = r.scope, stage = r.stage, rule = r.rule, code = r.code, reason = r.reason,
-            provider_id = r.provider_id, decision = r.decision, bytes_sent = r.bytes_sent,
-            doubtful = r.doubtful
-        FROM r JOIN moved ON moved.attempt_id = r.attempt_id WHERE a.id = r.attempt_id
+        UPDATE email_attempt a SET state = 'finished', finished_at = now(), outcome = m.outcome,
+            scope = m.scope, stage = m.stage, rule = m.rule, code = m.code, reason = m.said,
+            provider_id = m.provider_id, decision = m.decision, bytes_sent = m.bytes_sent,
+            doubtful = m.doubtful
+        FROM moved m WHERE a.id = m.attempt_id
     ), told AS (
         UPDATE email_recipient p SET state = c.state, rule = c.rule, code = c.code, text = c.text,
             updated_at = now()
-        FROM json_to_recordset(changes) AS c(outbox_id bigint, id bigint, state text,
-            rule text, code text, text text)
-        JOIN moved ON moved.id = c.outbox_id WHERE p.id = c.id AND p.outbox_id = c.outbox_id
+        FROM moved m, json_to_recordset(m.recipients) AS c(id bigint, state text, rule text,
+            code text, text text)
+        WHERE p.id = c.id AND p.outbox_id = m.id
     ), awaited AS (
         -- Events that came before the provider's id was known: whoever interprets them finds it.
         UPDATE email_event SET state = 'received' WHERE id IN (
-            SELECT e.id FROM r JOIN moved ON moved.attempt_id = r.attempt_id
-            JOIN email_event e ON e.provider_id = r.provider_id AND e.state = 'unmatched'
+            SELECT e.id FROM moved m
+            JOIN email_event e ON e.provider_id = m.provider_id AND e.state = 'unmatched'
             FOR UPDATE OF e SKIP LOCKED)
     )
     SELECT attempt_id FROM moved"""

@@ -5,7 +5,7 @@ from typing import Any
 import psycopg2
 import pytest
 
-from mailer import session
+from mailer import claims, session
 from mailer.outcome import Outcome
 from mailer.tables import Audit
 from tests.builders import claim_one, enqueue, finish, row_of, started
@@ -40,6 +40,20 @@ def test_resolve_settles_a_doubt_either_way(console: Console, verdict: str, stat
     assert row_of(row).state == state
     verb = f"resolve {verdict.replace('-', '_')}"
     assert audit_lines() == [("ann", verb, row, state, "in the relay's log")]
+
+
+def test_not_accepted_names_the_latest_of_several_attempts(console: Console) -> None:
+    row = in_doubt()
+    resolve = ("resolve", row, "--as", "not-accepted", "--why", "nothing in the log")
+    console.done(*resolve)
+    second = claim_one()
+    claims.begin([second])
+    finish(second, Outcome.AMBIGUOUS)
+    asked = console.refused(*resolve)
+    assert asked == "attempt: 2 were begun; look into all of them, and say so with --attempt 2\n"
+    assert "look into attempt 2 as well" in console.refused(*resolve, "--attempt", 1)
+    assert console.done(*resolve, "--attempt", 2) == f"{row}: ambiguous -> pending\n"
+    assert [verb for _, verb, *_ in audit_lines()] == ["resolve not_accepted"] * 2
 
 
 def test_requeue_sends_again_what_failed(console: Console) -> None:
@@ -118,6 +132,7 @@ def test_an_id_of_the_wrong_form_is_wrong_usage_and_nothing_is_done(console: Con
         ("resolve", "1", "--why", "x"),
         ("resolve", "1", "--as", "maybe", "--why", "x"),
         ("resolve", "1", "--as", "accepted"),
+        ("resolve", "1", "--as", "not-accepted", "--attempt", "0", "--why", "x"),
         ("resolve", "--as", "accepted", "--why", "x"),
         ("requeue", "1"),
         ("cancel", "1", "--because", "x"),

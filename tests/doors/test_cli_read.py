@@ -86,9 +86,25 @@ class TestList:
             "next_attempt_at",
             "doubt",
         ]
-        assert list(only["doubt"]) == ["number", "provider", "stage", "rule", "code", "at"]
+        assert list(only["doubt"]) == [
+            "number",
+            "provider",
+            "stage",
+            "rule",
+            "code",
+            "at",
+            "bytes_sent",
+            "reply",
+            "evidence",
+            "next_step",
+        ]
         assert (only["id"], only["state"]) == (row, "ambiguous")
-        assert "@" not in console.done("list")
+        assert "no evidence of acceptance in" in only["doubt"]["evidence"]
+        assert f"mailer resolve {row}" in only["doubt"]["next_step"]
+        printed = console.done("list")
+        assert "last reply:" in printed
+        assert "next: waits for evidence or a person" in printed
+        assert "@" not in printed
 
     def test_goes_on_where_a_page_ended(self, console: Console) -> None:
         ids = [enqueue(str(number))[0].id for number in range(3)]
@@ -119,7 +135,15 @@ class TestShow:
     def test_for_programs(self, console: Console) -> None:
         row = in_doubt(to="ann@example.com")
         story = parsed(console, "show", row)
-        assert list(story) == ["at", "message", "recipients", "attempts", "audit", "next_step"]
+        assert list(story) == [
+            "at",
+            "message",
+            "recipients",
+            "attempts",
+            "audit",
+            "next_step",
+            "facts",
+        ]
         assert (story["message"]["id"], story["message"]["state"]) == (row, "ambiguous")
         assert story["recipients"][0]["address"] == "ann@example.com"
         assert story["attempts"][0]["rule"] == "data-lost"

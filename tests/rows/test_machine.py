@@ -32,6 +32,7 @@ TOMORROW = dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
 """Later than any release: what happened before one would not suppress the address again."""
 
 WORKERS = st.integers(0, 1)
+NAMED = st.sampled_from(["all", "first", "last"])
 POLICIES = st.sampled_from(["hold", "hold", "resend", "assume_sent"])
 REPLIES = st.lists(
     st.sampled_from([Outcome.ACCEPTED, Outcome.RETRYABLE, Outcome.PERMANENT]),
@@ -123,7 +124,8 @@ class Lifecycle(RuleBasedStateMachine):
         for _ in range(steps):
             self.step(number, replies, answered)
 
-    def step(self, number: int, replies: list[Outcome], answered: bool) -> None:
+    def step(self, number: int, replies: list[Outcome], answered: bool) -> bool:
+        """Take a worker's next step; tell whether it holds a message after that."""
         call = self.workers[number]
         if call is None:
             self.claim(number)
@@ -137,6 +139,7 @@ class Lifecycle(RuleBasedStateMachine):
         else:
             self.finish(call, answered)
             self.workers[number] = None
+        return self.workers[number] is not None
 
     def claim(self, number: int) -> None:
         asked_at = self.now
@@ -162,7 +165,7 @@ class Lifecycle(RuleBasedStateMachine):
             self.taken.append(Taken(call.claimed, taken))
 
     @precondition(lambda self: self.taken)
-    @rule(back=st.integers(1, 3), named=st.sampled_from(["all", "first", "last"]))
+    @rule(back=st.integers(1, 3), named=NAMED)
     def hear_of_it(self, back: int, named: str) -> None:
         """Evidence of one of the latest calls, for all whom it was taken for or for one of them."""
         taken = self.taken[-min(back, len(self.taken))]
@@ -205,6 +208,46 @@ class Lifecycle(RuleBasedStateMachine):
             self.step(1 - number, [Outcome.ACCEPTED] * 2, answered)
         self.step(number, replies, answered)
         self.step(number, replies, answered)
+
+    @rule(
+        number=WORKERS,
+        replies=REPLIES,
+        crashed=st.booleans(),
+        then=st.sampled_from(["heard of", "heard of", "cancel", "expire", "suppress"]),
+        named=NAMED,
+    )
+    def go_silent(
+        self, number: int, replies: list[Outcome], crashed: bool, then: str, named: str
+    ) -> None:
+        """The provider takes a call, nobody hears its answer, and something comes of it."""
+        while not self.is_calling(number):
+            if not self.step(number, replies, answered=False):
+                return
+        if crashed:
+            self.crash(number)
+            self.pass_time(61.0, swept=True)
+        else:
+            self.step(number, replies, answered=False)
+        if then != "heard of":
+            self.withdraw_while_due_again(number, then)
+        if self.taken:
+            self.hear_of_it(1, named)
+
+    def is_calling(self, number: int) -> bool:
+        call = self.workers[number]
+        return call is not None and call.handed_over
+
+    def withdraw_while_due_again(self, number: int, how: str) -> None:
+        """Its policy has the message sent again; before that it is withdrawn."""
+        self.pass_time(1000.0, swept=True)
+        if how == "suppress":
+            self.somebody_is_suppressed("suppress")
+            self.step(number, [], answered=False)
+            self.step(number, [], answered=False)
+            self.somebody_is_suppressed("release")
+        else:
+            self.somebody_steps_in(how)
+            self.pass_time(61.0, swept=True)
 
     @rule(number=WORKERS, what=st.sampled_from(["crash", "renew", "release"]))
     def falter(self, number: int, what: str) -> None:
@@ -314,7 +357,7 @@ class Lifecycle(RuleBasedStateMachine):
     @invariant()
     def a_duplicate_is_marked_only_where_somebody_got_two(self) -> None:
         for attempt in Attempt.select().where(Attempt.duplicate):
-            counts = [n for (row_id, _), n in self.accepted.items() if row_id == attempt.outbox_id]
+            counts = [n for (row_id, _), n in self.accepted.items() if row_id == attempt.outbox.id]
             assert max(counts) > 1
 
     @invariant()

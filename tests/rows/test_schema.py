@@ -12,7 +12,6 @@ from mailer.migrations import migrate, pending
 from mailer.tables import TABLES, Outbox
 from tests.builders import bound_to, enqueue, started
 
-
 ALL = ["0001_outbox", "0002_provider", "0003_event", "0004_functions"]
 
 
