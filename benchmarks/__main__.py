@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import plot
-from tests.binaries import find_postgres
+from mailer.prove.kit.binaries import find_postgres
 
 MEASUREMENTS: dict[str, tuple[str, ...]] = {
     "contest": ("--rows", "1000", "--rounds", "1"),

@@ -22,8 +22,8 @@ from benchmarks.contestant import execute
 from benchmarks.report import Mark, close, parser
 from benchmarks.sink import smtp_sink
 from mailer import claims, database
+from mailer.prove.kit.servers import PostgresServer
 from tests.builders import prepare
-from tests.servers import PostgresServer
 
 _CLAIM = 100
 _CLAIMS = 60

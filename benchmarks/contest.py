@@ -27,7 +27,7 @@ from benchmarks.peers.plain_dramatiq import PlainDramatiq
 from benchmarks.peers.post_office import PostOffice
 from benchmarks.report import Mark, close, parser, table
 from benchmarks.sink import Sink, smtp_sink
-from tests.servers import PostgresServer, RedisServer
+from mailer.prove.kit.servers import PostgresServer, RedisServer
 
 CONTESTANTS: tuple[Contestant, ...] = (Ours(), Bare(), PostOffice(), PgQueuer(), PlainDramatiq())
 OURS, BARE = Ours.name, Bare.name

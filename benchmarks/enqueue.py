@@ -13,9 +13,9 @@ from typing import Any
 from benchmarks.letter import HTML, RECIPIENT, SENDER, SUBJECT, TEXT
 from benchmarks.report import Mark, close, parser
 from mailer.database import bound
+from mailer.prove.kit.servers import PostgresServer
 from mailer.tables import Outbox
 from tests.builders import bound_to, enqueue, prepare
-from tests.servers import PostgresServer
 
 _WARM_UP = 50
 

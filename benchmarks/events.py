@@ -24,9 +24,9 @@ import uvloop
 
 from benchmarks.crew import cpu_seconds
 from benchmarks.report import Mark, close, parser
+from mailer.prove.kit.servers import PostgresServer
 from tests import sns_kit
 from tests.builders import prepare
-from tests.servers import PostgresServer
 from tests.ses_payloads import payload
 from tests.sns_kit import TOPIC, CertificateHost
 

@@ -24,8 +24,8 @@ from benchmarks.report import Mark, close, parser, percentile, table
 from benchmarks.stopwatch import Arrivals, stopwatch
 from mailer.database import bound
 from mailer.hints import Hinter, Nudge, silent
+from mailer.prove.kit.servers import PostgresServer, RedisServer
 from tests.builders import bound_to, enqueue, prepare
-from tests.servers import PostgresServer, RedisServer
 
 HINTED, POLLED, ACTOR = "with hints", "poll alone", "plain Dramatiq actor"
 

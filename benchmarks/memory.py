@@ -12,8 +12,8 @@ from collections.abc import Callable
 from benchmarks import product
 from benchmarks.report import Mark, close, parser
 from benchmarks.sink import smtp_sink
+from mailer.prove.kit.servers import PostgresServer
 from tests.builders import prepare
-from tests.servers import PostgresServer
 
 _SAMPLE_SECONDS = 0.5
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.processes import free_port
+from mailer.prove.kit.processes import free_port
 
 CACHE = Path(tempfile.gettempdir()) / "mailer-benchmarks"
 """Where what is fetched for a measurement is kept for the next one."""

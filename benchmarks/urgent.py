@@ -14,8 +14,8 @@ import time
 from benchmarks import product
 from benchmarks.report import Mark, close, parser
 from benchmarks.sink import Sink, smtp_sink
+from mailer.prove.kit.servers import PostgresServer
 from tests.builders import prepare
-from tests.servers import PostgresServer
 
 _URGENT, _BULK = 0, 9
 _UNDER_WAY = 1_000

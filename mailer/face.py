@@ -100,8 +100,9 @@ def cancel(dedup_key: str) -> bool:
 
     True when it will not be sent; False when there is no such message, or its sending has begun or
     ended. Recipients still due are withdrawn even when others have been accepted before; that too
-    answers False, because the message did go out. Raises NotBound and SettingsError where set-up
-    is missing.
+    answers False, because the message did go out. So does a message whose earlier attempt is in
+    doubt: it may have gone out, and is not sent again. Raises NotBound and SettingsError where
+    set-up is missing.
     """
     database.bound()
     return _the_intake().cancel(dedup_key)

@@ -94,9 +94,12 @@ class LockedRow:
         Outbox.update(evidence=Outbox.evidence + 1).where(Outbox.id == self.outbox_id).execute()
 
     def hold(self) -> None:
-        """Leave what is in doubt to evidence and people from now on."""
+        """Leave what is in doubt to evidence and people, and send it no more whatever they find.
+
+        Its time is over: should it turn out that nothing was sent, the row expires.
+        """
         if self.state is RowState.AMBIGUOUS:
-            Outbox.update(on_ambiguous=OnAmbiguous.HOLD).where(
+            Outbox.update(on_ambiguous=OnAmbiguous.HOLD, expires_at=now()).where(
                 Outbox.id == self.outbox_id
             ).execute()
 

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.smtp_server import Tls
+from mailer.prove.kit.smtp_server import Tls
 
 
 class Authority:

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.binaries import NoServer
+from mailer.prove.kit.binaries import NoServer
+from mailer.prove.kit.servers import Postgres, Redis, postgres_for_tests, redis_for_tests
 from tests.builders import bound_to, prepare
-from tests.servers import Postgres, Redis, postgres_for_tests, redis_for_tests
 
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
-_OURS = ("DATABASE_URL", "REDIS_URL", "PORT")
+_OURS = ("DATABASE_URL", "REDIS_URL", "PORT", "COLUMNS", "LINES")
 _OUR_PREFIXES = ("MAILER_", "AWS_", "PG")
 _KEPT_PREFIX = "MAILER_TESTS_"
 

@@ -18,10 +18,10 @@ from typing import Any, Self
 
 import pytest
 
+from mailer.prove.kit.smtp_script import END, GARBLE, RESET, STALL, Act, Acts, Tls, tell
+from mailer.prove.kit.waiting import until
 from mailer.provider import Provider
 from providers.catalog import build
-from tests.smtp_script import END, GARBLE, RESET, STALL, Act, Acts, Tls, tell
-from tests.waiting import until
 
 __all__ = [
     "END",

@@ -14,16 +14,16 @@ import psycopg2
 import pytest
 import redis
 
-from tests.binaries import (
+from mailer.prove.kit.binaries import (
     NoServer,
     system_postgres,
     system_redis,
     wheel_postgres,
     wheel_redis,
 )
+from mailer.prove.kit.processes import Home
+from mailer.prove.kit.servers import Postgres, PostgresServer, Redis, RedisServer
 from tests.conftest import server_or_skip
-from tests.processes import Home
-from tests.servers import Postgres, PostgresServer, Redis, RedisServer
 
 Finder = Callable[[], Path | None]
 
@@ -114,7 +114,7 @@ def test_a_redis_url_is_handed_out_empty(redis_server: Redis) -> None:
 
 LEFT_BEHIND = """
 import sys, os
-from tests.servers import PostgresServer, RedisServer
+from mailer.prove.kit.servers import PostgresServer, RedisServer
 postgres, redis = PostgresServer(), RedisServer()
 postgres.start(), redis.start()
 print(postgres.pid, redis.pid, postgres._home.path, redis._home.path, flush=True)

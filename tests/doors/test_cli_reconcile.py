@@ -11,6 +11,8 @@ import pytest
 from mailer import database
 from mailer.cli.log_lines import MAX_LINE_BYTES
 from mailer.facts import FactKind
+from mailer.prove.kit.smtp_script import RESET, Script
+from mailer.prove.kit.smtp_server import SmtpServer
 from mailer.returnpath import ReturnPath
 from mailer.settings import load
 from mailer.tables import Attempt, Audit, Fact, Suppression
@@ -19,8 +21,6 @@ from tests.builders import SECRET, enqueue, row_of
 from tests.doors.conftest import Console
 from tests.providers.bounce_mails import report, status
 from tests.providers.relay_lines import Postfix
-from tests.smtp_script import RESET, Script
-from tests.smtp_server import SmtpServer
 from tests.work.test_hearing import in_doubt, taken
 
 BOUNCES = "bounces@mail.example.com"

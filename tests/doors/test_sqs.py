@@ -20,6 +20,9 @@ from mailer.errors import SettingsError
 from mailer.events import Incoming
 from mailer.feed import NotNow
 from mailer.ingest import Ingest
+from mailer.prove.kit.fleet import process_environment
+from mailer.prove.kit.servers import Postgres
+from mailer.prove.kit.waiting import until
 from mailer.storing import Storage, Store, database_answers
 from mailer.tables import Event
 from providers.sns import SnsVerifier
@@ -27,12 +30,9 @@ from providers.sns_certificates import Certificates
 from providers.sqs import SqsQueue
 from tests import sns_kit
 from tests.builders import bound_to, prepare
-from tests.servers import Postgres
 from tests.ses_endpoint import aws_environment
 from tests.sns_kit import TOPIC, CertificateHost, signed
 from tests.sqs_endpoint import SqsEndpoint
-from tests.system.fleet import process_environment
-from tests.waiting import until
 
 SCRIPT = (sys.executable, "-W", "error", "-c", "from mailer.cli import main; main()")
 

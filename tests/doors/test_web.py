@@ -19,6 +19,9 @@ from starlette.applications import Starlette
 from mailer import database
 from mailer.feed import MAX_BODY_BYTES, Channel, Envelope, EnvelopeType
 from mailer.ingest import Ingest
+from mailer.prove.kit.fleet import process_environment, procfile_command
+from mailer.prove.kit.servers import Postgres
+from mailer.prove.kit.waiting import until
 from mailer.settings import load
 from mailer.storing import Storage
 from mailer.tables import Event
@@ -30,10 +33,7 @@ from mailer.web.server import Connection, Server, listen
 from mailer.wiring_events import assemble_web
 from tests import sns_kit
 from tests.builders import bound_to, prepare
-from tests.servers import Postgres
 from tests.sns_kit import TOPIC, CertificateHost, signed
-from tests.system.fleet import process_environment, procfile_command
-from tests.waiting import until
 
 CANARY = "canary-Xk93"
 ONE_OCTET = b"1\r\nx\r\n"

@@ -5,9 +5,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from mailer.outcome import CallResult, Outcome
+from mailer.prove.kit.smtp_server import Record
 from mailer.provider import Addressee, Call, Provider, Refusal
 from providers.catalog import build
-from tests.smtp_server import Record
 
 CONTENT = b"Subject: hello\r\n\r\nA line.\r\n"
 LINE = b"x" * 76 + b"\r\n"

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from mailer.outcome import CallResult, Outcome, Scope
+from mailer.prove.kit.smtp_server import STALL, Script, SmtpServer, tell
 from mailer.provider import Call, Limits, Provider, Refusal
 from providers.catalog import build
 from tests.providers.calls import CONTENT, a_call, relay, run, send_one
 from tests.ses_endpoint import SesEndpoint, aws_environment
-from tests.smtp_server import STALL, Script, SmtpServer, tell
 
 
 @dataclass

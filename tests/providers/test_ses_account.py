@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mailer.errors import SettingsError
+from mailer.prove.kit.smtp_script import Acts
 from mailer.provider import Finding, Limits, Provider
 from providers import ses_client
 from providers.catalog import build
@@ -21,7 +22,6 @@ from tests.ses_endpoint import (
     aws_environment,
     refusal,
 )
-from tests.smtp_script import Acts
 
 
 @pytest.fixture(autouse=True)

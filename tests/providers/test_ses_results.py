@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from mailer.outcome import Blame, CallResult, Outcome, Pressure, Scope
+from mailer.prove.kit.smtp_script import Acts
 from mailer.provider import Call
 from tests.providers.calls import a_call, outcomes_of, run, send_one
 from tests.ses_endpoint import SECRET, SesEndpoint, aws_environment, refusal
-from tests.smtp_script import Acts
 
 A, R, P = Outcome.ACCEPTED, Outcome.RETRYABLE, Outcome.PERMANENT
 FAILED_CHECK = "Email address is not verified. The following identities failed the check in region"

@@ -12,10 +12,10 @@ from mailer.account_list import AccountListError
 from mailer.errors import SettingsError
 from mailer.facts import SuppressionReason
 from mailer.fake_ses import FakeSes
+from mailer.prove.kit.smtp_script import Acts
 from providers import catalog, ses_client
 from providers.ses_suppression import SesSuppressionList
 from tests.ses_endpoint import END, SECRET, SesEndpoint, answer, aws_environment, refusal
-from tests.smtp_script import Acts
 
 R = SuppressionReason
 REGION = "eu-west-1"

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from mailer.outcome import CallResult, Outcome, Scope
+from mailer.prove.kit.smtp_script import Acts
+from mailer.prove.kit.waiting import until
 from mailer.provider import Provider, Refusal
 from providers.catalog import build
 from providers.ses import SesProvider
@@ -30,8 +32,6 @@ from tests.ses_endpoint import (
     raw,
     tell,
 )
-from tests.smtp_script import Acts
-from tests.waiting import until
 
 A, R, X = Outcome.ACCEPTED, Outcome.RETRYABLE, Outcome.AMBIGUOUS
 ACCEPTED = answer(200, {"MessageId": "id-1"})

@@ -3,9 +3,9 @@
 import pytest
 
 from mailer.outcome import Blame, Outcome, Pressure, Scope
+from mailer.prove.kit.smtp_server import Script, SmtpServer, say
 from providers.smtp_rules import Kind, Observation, Stage, blame_of, pressure_of
 from tests.providers.calls import a_call, relay, run, send_one
-from tests.smtp_server import Script, SmtpServer, say
 
 PROVIDER, SENDER = Blame.PROVIDER, Blame.SENDER
 THROTTLE, QUOTA = Pressure.THROTTLE, Pressure.QUOTA

@@ -7,6 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mailer.outcome import Outcome, Scope
+from mailer.prove.kit.smtp_server import (
+    SmtpServer,
+)
 from providers.catalog import build
 from providers.smtp_envelope import stuffed
 from tests.certificates import Authority
@@ -20,9 +23,6 @@ from tests.providers.calls import (
     relay,
     send_one,
     verbs,
-)
-from tests.smtp_server import (
-    SmtpServer,
 )
 
 

@@ -7,6 +7,15 @@ from typing import Any
 import pytest
 
 from mailer.outcome import CallResult, Outcome
+from mailer.prove.kit.smtp_server import (
+    END,
+    RESET,
+    Acts,
+    Script,
+    SmtpServer,
+    say,
+    tell,
+)
 from mailer.provider import Provider
 from providers.smtp_pool import Pool
 from providers.smtp_progress import Fate
@@ -19,15 +28,6 @@ from tests.providers.calls import (
     relay,
     send_all,
     verbs,
-)
-from tests.smtp_server import (
-    END,
-    RESET,
-    Acts,
-    Script,
-    SmtpServer,
-    say,
-    tell,
 )
 
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from mailer.outcome import Outcome, Scope
+from mailer.prove.kit.smtp_server import EHLO_LINES, Script, SmtpServer, ehlo
 from mailer.provider import Call
 from mailer.returnpath import ReturnPath
 from tests.providers.calls import Run, a_call, relay, send_one, verbs
-from tests.smtp_server import EHLO_LINES, Script, SmtpServer, ehlo
 
 TAG = "0f" * 16
 MARKS = ReturnPath("bounces@mail.example.com", "0123456789abcdef").marks(TAG)

@@ -6,6 +6,12 @@ from typing import Any
 import pytest
 
 from mailer.outcome import Outcome, Scope
+from mailer.prove.kit.smtp_server import (
+    Script,
+    SmtpServer,
+    ehlo,
+    say,
+)
 from providers.catalog import build
 from tests.certificates import Authority
 from tests.providers.calls import (
@@ -14,12 +20,6 @@ from tests.providers.calls import (
     relay,
     send_one,
     verbs,
-)
-from tests.smtp_server import (
-    Script,
-    SmtpServer,
-    ehlo,
-    say,
 )
 
 

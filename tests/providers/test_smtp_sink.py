@@ -14,7 +14,7 @@ CONTENT = b"X-Outbox-Id: 7\r\nX-Outbox-Attempt: 2\r\nSubject: s\r\n\r\nX-Outbox-
 
 def test_tempers_and_log(tmp_path: Path) -> None:
     log = tmp_path / "accepted.jsonl"
-    command = [sys.executable, "-m", "tests.smtp_sink", "--log", str(log)]
+    command = [sys.executable, "-m", "mailer.prove.kit.smtp_sink", "--log", str(log)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as sink:
         assert sink.stdout
         port = int(sink.stdout.readline())

@@ -7,6 +7,16 @@ from typing import Any
 import pytest
 
 from mailer.outcome import CallResult, Outcome, Scope
+from mailer.prove.kit.smtp_server import (
+    END,
+    FREEZE,
+    RESET,
+    STALL,
+    Script,
+    SmtpServer,
+    say,
+    tell,
+)
 from mailer.provider import Provider, Refusal
 from providers.catalog import build
 from tests.certificates import Authority
@@ -22,16 +32,6 @@ from tests.providers.calls import (
     send_all,
     send_one,
     verbs,
-)
-from tests.smtp_server import (
-    END,
-    FREEZE,
-    RESET,
-    STALL,
-    Script,
-    SmtpServer,
-    say,
-    tell,
 )
 
 

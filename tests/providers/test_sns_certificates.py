@@ -11,6 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from mailer.feed import Channel, NotNow, Unacceptable
+from mailer.prove.kit.waiting import until
 from providers.sns import SnsVerifier
 from providers.sns_certificates import Certificates, SigningCertificate, read_certificate
 from providers.sns_fetch import from_folder
@@ -25,7 +26,6 @@ from tests.sns_kit import (
     signed,
     signing_key,
 )
-from tests.waiting import until
 
 NAMES = frozenset({SIGNER})
 URL = certificate_url()

@@ -8,10 +8,10 @@ from contextlib import suppress
 
 import pytest
 
+from mailer.prove.kit.smtp_script import Act, Acts, tell
 from providers.sns_fetch import CERTIFICATE_LIMIT_BYTES, NotFetched, fetch_certificate
 from tests.certificates import Authority
 from tests.ses_endpoint import END, RESET, STALL, SesEndpoint, answer, raw
-from tests.smtp_script import Act, Acts, tell
 
 PATH = "/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem"
 PEM = b"-----BEGIN CERTIFICATE-----\n"

@@ -7,11 +7,11 @@ import pytest
 from botocore.config import Config
 
 from mailer.feed import NotNow
+from mailer.prove.kit.smtp_script import Acts
 from providers import sns_subscription
 from providers.sns_subscription import SnsSubscriptions
 from tests.providers.calls import run
 from tests.ses_endpoint import END, RESET, STALL, SesEndpoint, answer, aws_environment
-from tests.smtp_script import Acts
 from tests.sns_kit import TOKEN, TOPIC
 
 MILAN = "arn:aws:sns:eu-south-1:111122223333:mail-events"

@@ -131,6 +131,18 @@ def test_what_is_withdrawn_in_doubt_stays_in_doubt(withdraw: Callable[[Claimed],
 
 
 @pytest.mark.parametrize("withdraw", [cancel, cancel_its_claim])
+def test_what_is_cancelled_in_doubt_is_not_sent_even_if_it_turns_out_that_nothing_was(
+    withdraw: Callable[[Claimed], None],
+) -> None:
+    first = waiting_to_be_resent()
+    withdraw(first)
+    take_for_unsent(first.outbox_id)
+    assert claim() == []
+    overdue.expire_due(10)
+    assert row_of(first.outbox_id).state == "expired"
+
+
+@pytest.mark.parametrize("withdraw", [cancel, cancel_its_claim])
 def test_what_is_cancelled_in_doubt_is_not_sent_again_by_its_policy(
     withdraw: Callable[[Claimed], None],
 ) -> None:

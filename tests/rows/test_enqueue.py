@@ -10,9 +10,9 @@ import pytest
 
 from mailer import database
 from mailer.errors import DedupConflict, InvalidEmail
+from mailer.prove.kit.waiting import until
 from mailer.tables import Outbox, Recipient
 from tests.builders import claim, enqueue, freezer, insert_plainly, row_of
-from tests.waiting import until
 
 
 @pytest.mark.usefixtures("outbox")

@@ -384,7 +384,7 @@ def migrate_in_place() -> None:
 
 
 Lifecycle.TestCase.settings = settings(
-    max_examples=120,
+    max_examples=60,
     stateful_step_count=50,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

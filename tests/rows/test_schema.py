@@ -139,6 +139,7 @@ class TestConstraints:
 
 
 def test_claims_are_served_by_the_partial_index(postgres_outbox: str) -> None:
+    from mailer.claims import Frontier
     from mailer.claims_sql import POSTGRESQL
 
     sql = "EXPLAIN " + POSTGRESQL.claim
@@ -153,6 +154,7 @@ def test_claims_are_served_by_the_partial_index(postgres_outbox: str) -> None:
         "only_sender": None,
         "default_sender": "",
         "first_sends": False,
+        **Frontier().params(),
     }
     plan = "\n".join(row[0] for row in database.rows(sql, params))
     assert "email_outbox_due" in plan

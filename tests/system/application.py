@@ -1,25 +1,14 @@
-"""An application: each line of its input is one transaction, committed or rolled back.
-
-Run as `python -m tests.system.application` with the settings of an application.
-"""
+"""What the application commits in a test, or rolls back: it ends when it has."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import mailer
-from tests.system.fleet import process_environment
-
-Message = Mapping[str, Any]
-
-
-class SecondThoughts(Exception):
-    """The business change is not made after all."""
+from mailer.prove.kit.application import Message
+from mailer.prove.kit.fleet import process_environment
 
 
 def welcome(key: str, *, to: str | None = None, **more: Any) -> Message:
@@ -51,11 +40,12 @@ def carry_out(
     """
     lines = [json.dumps({"commits": commits, "messages": m}) for commits, m in transactions]
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.system.application"],
+        [sys.executable, "-m", "mailer.prove.kit.application"],
         env=process_environment(variables),
         cwd=folder,
         text=True,
         stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     ) as process:
         assert process.stdin is not None
@@ -64,20 +54,3 @@ def carry_out(
         until()
         _, said = process.communicate()
     assert (process.returncode, said) == (0, "")
-
-
-def main() -> None:
-    """Carry out the transactions of the input."""
-    database = mailer.connect(os.environ["DATABASE_URL"])
-    for line in sys.stdin:
-        wanted = json.loads(line)
-        with suppress(SecondThoughts), database.atomic():
-            for message in wanted["messages"]:
-                mailer.enqueue(**message)
-            if not wanted["commits"]:
-                raise SecondThoughts
-    database.close()
-
-
-if __name__ == "__main__":
-    main()

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from mailer.prove.kit.fleet import process_environment
+from mailer.prove.kit.ledger import Ledger
+from mailer.prove.kit.servers import PostgresServer, RedisServer
 from tests.conftest import server_or_skip
-from tests.servers import PostgresServer, RedisServer
-from tests.system.fleet import process_environment
-from tests.system.ledger import Ledger
 from tests.system.sink import SinkLog
 
 MIGRATE = """

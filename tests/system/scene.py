@@ -6,11 +6,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.processes import free_port
-from tests.system.application import Message, commit
-from tests.system.fleet import Web, Worker
-from tests.system.ledger import Ledger
-from tests.system.polling import eventually
+from mailer.prove.kit.application import Message
+from mailer.prove.kit.fleet import Web, Worker
+from mailer.prove.kit.ledger import Ledger
+from mailer.prove.kit.processes import free_port
+from mailer.prove.kit.waiting import eventually
+from tests.system.application import commit
 from tests.system.ses import NO_LIMIT, FakeSes, ses_settings, telling_ses, web_settings
 
 _GROUP = 50

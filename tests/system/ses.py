@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from mailer.prove.kit.fleet import process_environment
+from mailer.prove.kit.ledger import Ledger
+from mailer.prove.kit.waiting import eventually
 from tests.system.conftest import settings
-from tests.system.fleet import process_environment
-from tests.system.ledger import Ledger
-from tests.system.polling import eventually
 
 SECRET = "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY"
 

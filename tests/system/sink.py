@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from tests.smtp_server import STALL, Acts, Conversation, SmtpServer
-from tests.smtp_sink import Sink
-from tests.system.polling import eventually
+from mailer.prove.kit.smtp_server import STALL, Acts, Conversation, SmtpServer
+from mailer.prove.kit.smtp_sink import Sink
+from mailer.prove.kit.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.005, 0.060

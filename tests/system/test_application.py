@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import redis as redis_client
 
+from mailer.prove.kit.fleet import Worker, process_environment
+from mailer.prove.kit.ledger import Ledger
+from mailer.prove.kit.servers import PostgresServer, RedisServer
 from mailer.wiring import WORKER_CONNECTIONS
-from tests.servers import PostgresServer, RedisServer
 from tests.system.application import commit, welcome
 from tests.system.conftest import migrate, migration, settings
-from tests.system.fleet import Worker, process_environment
-from tests.system.ledger import Ledger
 from tests.system.sink import GatedSink, SinkLog, dawdling_sink, gated_sink
 
 APPLICATION = """

@@ -18,13 +18,14 @@ from pathlib import Path
 import pytest
 import redis as redis_client
 
-from tests.servers import PostgresServer, RedisServer
-from tests.smtp_server import EHLO_LINES, Act, Acts, Conversation, ehlo, say
-from tests.system.application import Message, carry_out, commit, welcome
+from mailer.prove.kit.application import Message
+from mailer.prove.kit.fleet import Worker, process_environment
+from mailer.prove.kit.ledger import Ledger
+from mailer.prove.kit.servers import PostgresServer, RedisServer
+from mailer.prove.kit.smtp_server import EHLO_LINES, Act, Acts, Conversation, ehlo, say
+from mailer.prove.kit.waiting import eventually
+from tests.system.application import carry_out, commit, welcome
 from tests.system.conftest import power_cut, settings
-from tests.system.fleet import Worker, process_environment
-from tests.system.ledger import Ledger
-from tests.system.polling import eventually
 from tests.system.sink import GatedSink, SinkLog, served
 
 MARK = "kolibri"

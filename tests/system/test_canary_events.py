@@ -11,10 +11,10 @@ import socket
 from contextlib import closing
 from pathlib import Path
 
-from tests.servers import PostgresServer, RedisServer
+from mailer.prove.kit.ledger import Ledger
+from mailer.prove.kit.servers import PostgresServer, RedisServer
 from tests.sns_kit import CertificateHost, body, signed
 from tests.system.conftest import power_cut
-from tests.system.ledger import Ledger
 from tests.system.scene import scene
 from tests.system.test_canary import MARK, marked, tapped, traces
 

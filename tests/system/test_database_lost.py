@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers import PostgresServer, RedisServer
+from mailer.prove.kit.fleet import Worker
+from mailer.prove.kit.ledger import Ledger
+from mailer.prove.kit.servers import PostgresServer, RedisServer
+from mailer.prove.kit.waiting import eventually
 from tests.system.application import commit, welcome
 from tests.system.conftest import power_cut, settings
-from tests.system.fleet import Worker
-from tests.system.ledger import Ledger
-from tests.system.polling import eventually
 from tests.system.sink import SinkLog, dawdling_sink, gated_sink
 
 IN_FLIGHT = 1

@@ -3,10 +3,11 @@
 from collections import Counter
 from pathlib import Path
 
-from tests.servers import RedisServer
-from tests.system.application import Message, welcome
-from tests.system.ledger import Ledger
-from tests.system.polling import eventually
+from mailer.prove.kit.application import Message
+from mailer.prove.kit.ledger import Ledger
+from mailer.prove.kit.servers import RedisServer
+from mailer.prove.kit.waiting import eventually
+from tests.system.application import welcome
 from tests.system.scene import scene
 from tests.system.test_ses import close_circuit
 

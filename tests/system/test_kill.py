@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers import RedisServer
-from tests.system.application import Message, carry_out, commit, welcome
+from mailer.prove.kit.application import Message
+from mailer.prove.kit.fleet import Worker
+from mailer.prove.kit.ledger import Ledger, Row
+from mailer.prove.kit.servers import RedisServer
+from tests.system.application import carry_out, commit, welcome
 from tests.system.conftest import settings
-from tests.system.fleet import Worker
-from tests.system.ledger import Ledger, Row
 from tests.system.sink import SinkLog, dawdling_sink
 
 PROCESSES, CONCURRENCY, BATCH = 2, 8, 24

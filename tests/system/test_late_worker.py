@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mailer.prove.kit.fleet import Worker
+from mailer.prove.kit.ledger import Ledger, Try
+from mailer.prove.kit.waiting import eventually
 from tests.system.application import commit, welcome
 from tests.system.conftest import settings
-from tests.system.fleet import Worker
-from tests.system.ledger import Ledger, Try
-from tests.system.polling import eventually
 from tests.system.sink import GatedSink, SinkLog, gated_sink
 
 IN_FLIGHT, NOT_BEGUN = 4, 8

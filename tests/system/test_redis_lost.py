@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-from tests.servers import RedisServer
-from tests.system.application import Message, commit, welcome
+from mailer.prove.kit.application import Message
+from mailer.prove.kit.fleet import Worker
+from mailer.prove.kit.ledger import Ledger
+from mailer.prove.kit.servers import RedisServer
+from tests.system.application import commit, welcome
 from tests.system.conftest import settings
-from tests.system.fleet import Worker
-from tests.system.ledger import Ledger
 from tests.system.sink import SinkLog, dawdling_sink, gated_sink
 
 

@@ -10,13 +10,13 @@ import pytest
 from mailer import operations
 from mailer.circuit import CircuitState
 from mailer.errors import Refused
+from mailer.prove.kit.fleet import Worker
+from mailer.prove.kit.ledger import Ledger
+from mailer.prove.kit.servers import RedisServer
+from mailer.prove.kit.waiting import eventually
 from mailer.states import Resolution
 from tests.builders import bound_to
-from tests.servers import RedisServer
 from tests.system.application import commit, welcome
-from tests.system.fleet import Worker
-from tests.system.ledger import Ledger
-from tests.system.polling import eventually
 from tests.system.ses import NO_LIMIT, SECRET, FakeSes, fake_ses, ses_settings
 from tests.system.sink import SinkLog, dawdling_sink
 from tests.system.test_canary import MARK, marked, traces

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from tests.servers import RedisServer
+from mailer.prove.kit.fleet import Worker
+from mailer.prove.kit.ledger import Ledger
+from mailer.prove.kit.servers import RedisServer
+from mailer.prove.kit.waiting import eventually
 from tests.system.application import commit, welcome
 from tests.system.conftest import settings
-from tests.system.fleet import Worker
-from tests.system.ledger import Ledger
-from tests.system.polling import eventually
 from tests.system.sink import SinkLog, gated_sink
 
 STALLED = ["stall-a", "stall-b"]

@@ -12,10 +12,7 @@ from typing import Any
 import aiosmtplib
 
 from mailer.outcome import CallResult
-from mailer.provider import Call
-from tests.certificates import Authority
-from tests.providers.calls import CONTENT, LARGE, a_call
-from tests.smtp_server import (
+from mailer.prove.kit.smtp_server import (
     EHLO_LINES,
     END,
     FREEZE,
@@ -29,6 +26,9 @@ from tests.smtp_server import (
     say,
     tell,
 )
+from mailer.provider import Call
+from tests.certificates import Authority
+from tests.providers.calls import CONTENT, LARGE, a_call
 
 Case = dict[str, Any]
 

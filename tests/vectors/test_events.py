@@ -19,11 +19,11 @@ from mailer.database import bound, now
 from mailer.facts import NOT_SENT, SuppressionReason
 from mailer.feed import Channel
 from mailer.feedback import Feedback
+from mailer.prove.kit.servers import Postgres
 from mailer.suppressions import Barred, bar
 from mailer.tables import Attempt, Event, Fact, Suppression
 from providers.ses_events import SesEvents
 from tests.builders import bound_to, prepare
-from tests.servers import Postgres
 from tests.vectors.event_scenes import Case, Entrance, Scene, body_of, door, post, write_attempts
 
 FILE = Path(os.environ.get("VECTORS_EVENTS") or Path(__file__).with_name("events.json"))

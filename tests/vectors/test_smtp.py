@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 
 from mailer.outcome import CallResult, Outcome
-from providers.catalog import build
-from providers.smtp_table import ROW_BY_RULE
-from providers.smtp_wire import Wire
-from tests.certificates import Authority
-from tests.providers.calls import LARGE, LINE, a_call
-from tests.smtp_server import (
+from mailer.prove.kit.smtp_server import (
     STALL,
     Act,
     Script,
     SmtpServer,
 )
+from providers.catalog import build
+from providers.smtp_table import ROW_BY_RULE
+from providers.smtp_wire import Wire
+from tests.certificates import Authority
+from tests.providers.calls import LARGE, LINE, a_call
 from tests.vectors.smtp_scenes import (
     Case,
     FaultyLoop,

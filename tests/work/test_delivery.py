@@ -15,6 +15,7 @@ from mailer.delivery import Delivery, Pace
 from mailer.loading import Loader
 from mailer.loop import LoopThread
 from mailer.outcome import CallResult, Outcome, Scope
+from mailer.prove.kit.waiting import until
 from mailer.provider import Call
 from mailer.reconcile import Sweeper
 from mailer.results import Ended
@@ -30,7 +31,6 @@ from tests.builders import (
     pass_expiry,
     row_of,
 )
-from tests.waiting import until
 from tests.work.scripted import ScriptedProvider
 
 

@@ -10,9 +10,9 @@ import redis
 
 from mailer import database
 from mailer.hints import INTERPRET, Hinter
+from mailer.prove.kit.processes import free_port
+from mailer.prove.kit.waiting import until
 from tests.builders import enqueue
-from tests.processes import free_port
-from tests.waiting import until
 
 
 def hints_in(url: str) -> list[dict[str, object]]:

@@ -13,10 +13,10 @@ from mailer import database, feedback, storing
 from mailer.events import Incoming
 from mailer.feed import Channel, Envelope, EnvelopeType, NotNow, Unacceptable
 from mailer.ingest import Answer, Ingest
+from mailer.prove.kit.servers import Postgres
+from mailer.prove.kit.waiting import until
 from mailer.storing import Storage, Store
 from mailer.tables import Event
-from tests.servers import Postgres
-from tests.waiting import until
 
 TOPIC = "arn:aws:sns:eu-west-1:111122223333:mail-events"
 OTHER_TOPIC = TOPIC + "-2"

@@ -24,7 +24,7 @@ _PROCFILES = (ROOT / "Procfile", Path(__file__).with_name("Procfile"))
 """A wheel has no top level of its own: there the Procfile lies beside this module."""
 
 # Ends the group however this process ends: its input is closed then. A line on it: all is well.
-_KEEPER = 'read -r well || kill -KILL -- "-$1"'
+_KEEPER = 'read -r well || kill -s KILL -- "-$1"'
 
 
 def procfile_command(entry: str) -> str:

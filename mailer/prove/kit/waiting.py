@@ -8,7 +8,7 @@ from typing import TypeVar
 Answer = TypeVar("Answer")
 
 PATIENCE_SECONDS = 30.0
-_STEP_SECONDS = 0.02
+_STEP_SECONDS = 0.01
 
 
 class InVain(AssertionError):
@@ -31,6 +31,11 @@ def eventually(
         if time.monotonic() > deadline:
             raise InVain(f"this never came true: {what}; the last answer was {answer!r}")
         pause.wait(_STEP_SECONDS)
+
+
+def until(condition: Callable[[], object], *, seconds: float = 20.0) -> None:
+    """Return once `condition` holds; raises InVain when it never does."""
+    eventually(condition, "a condition", patience_seconds=seconds)
 
 
 def came_true(ask: Callable[[], object], *, patience_seconds: float) -> bool:

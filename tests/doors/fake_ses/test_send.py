@@ -14,8 +14,8 @@ from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
 
 from mailer.fake_ses import FakeSes
 from mailer.fake_ses.faults import SCRIPT
+from mailer.prove.kit.waiting import until
 from tests.doors.fake_ses.client import RAW, client_of, outbox_tag, refused, send
-from tests.waiting import until
 
 TAGS = [
     {"Name": "mailer-outbox", "Value": "17"},

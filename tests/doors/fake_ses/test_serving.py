@@ -20,8 +20,8 @@ from botocore.exceptions import ClientError, ConnectionClosedError
 
 from mailer import fake_ses
 from mailer.fake_ses import FakeSes, NotListening
+from mailer.prove.kit.waiting import until
 from tests.doors.fake_ses.client import RAW, client_of, outbox_tag, refused, send
-from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = (sys.executable, "-W", "error", "-c", "from mailer.cli import main; main()")

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from mailer.feed import Channel, Envelope
+from mailer.prove.kit.waiting import until
 from providers.sns import SnsVerifier
 from providers.sns_certificates import Certificates
 from providers.sns_fetch import from_folder
-from tests.waiting import until
 
 TOPIC = "arn:aws:sns:eu-west-1:111122223333:mail-events"
 DELIVERED = ("Send", "Delivery")

@@ -7,9 +7,9 @@ from botocore.exceptions import ClientError, ConnectionClosedError
 
 from mailer.fake_ses import FakeSes
 from mailer.fake_ses.fates import FATES
+from mailer.prove.kit.waiting import until
 from tests.doors.fake_ses.client import RAW, send
 from tests.doors.fake_ses.events.receiver import DELIVERED, TOPIC, Receiver
-from tests.waiting import until
 
 
 class TestEvents:

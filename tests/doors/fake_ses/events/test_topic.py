@@ -15,11 +15,11 @@ from botocore.exceptions import ClientError
 
 from mailer import fake_ses
 from mailer.fake_ses import Events, FakeSes, InvalidEvents, NotListening
+from mailer.prove.kit.processes import free_port
+from mailer.prove.kit.waiting import until
 from tests.doors.fake_ses.client import client_of, outbox_tag, send
 from tests.doors.fake_ses.events.receiver import DELIVERED, TOPIC, Receiver, receiving
 from tests.doors.fake_ses.test_serving import ask, command
-from tests.processes import free_port
-from tests.waiting import until
 
 
 class TestHandingOver:
