@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -43,10 +43,17 @@ def test_the_seeds_bring_about_every_fault() -> None:
     assert faults == set(Fault) - ONLY_WITH_FAKETIME
 
 
+@pytest.mark.timeout(400)
 def test_nothing_is_lost_and_nothing_doubled(tmp_path: Path) -> None:
     """Some runs beside each other, because each mostly waits for leases to end."""
-    running = [_prove(seeds, tmp_path / f"{number}") for number, seeds in enumerate(SHARES)]
-    ends = [each.communicate() for each in running]
+    with ExitStack() as stack:
+        running = [
+            stack.enter_context(_prove(seeds, tmp_path / f"{number}"))
+            for number, seeds in enumerate(SHARES)
+        ]
+        for each in running:
+            stack.callback(each.terminate)
+        ends = [each.communicate() for each in running]
     for share, process, (told, said) in zip(SHARES, running, ends, strict=True):
         report = json.loads(told)
         assert (process.returncode, report["breaks"]) == (0, []), said

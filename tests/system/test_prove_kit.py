@@ -221,9 +221,11 @@ def test_a_wire_answers_in_the_servers_stead() -> None:
 def test_a_severed_wire_lets_nobody_in_until_it_is_mended() -> None:
     with ExitStack() as stack:
         wire = stack.enter_context(Wire(stack.enter_context(echo())))
+        client = stack.enter_context(socket.create_connection(("127.0.0.1", wire.port)))
         wire.sever()
-        with socket.create_connection(("127.0.0.1", wire.port)) as client:
-            assert client.recv(99) == b""
+        assert client.recv(99) == b""
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", wire.port))
         wire.mend()
         with socket.create_connection(("127.0.0.1", wire.port)) as client:
             client.sendall(b"now\n")

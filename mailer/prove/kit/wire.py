@@ -7,6 +7,7 @@ from contextlib import suppress
 from enum import Enum, auto
 from typing import Self
 
+from mailer.prove.kit.processes import free_port
 from mailer.prove.kit.talk import Opaque, Point, Talk
 
 _CHUNK_BYTES = 65_536
@@ -187,25 +188,19 @@ class Wire:
         self._target = target
         self.talk = talk
         self.owner_of = owner_of
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        # Below the ports that the system gives to clients: it is ours also while nobody listens.
+        self.port = free_port()
         self._links: list[_Link] = []
         self._snares: list[Snare] = []
         self._lock = threading.Lock()
         self._stalled: list[str | None] = []
-        self._severed: list[str | None] = []
-        self._acceptor = threading.Thread(target=self._accept, daemon=True)
+        self._listen()
 
     def __enter__(self) -> Self:
-        self._acceptor.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        return int(self._listener.getsockname()[1])
 
     def snare(self, point: Point, phase: Phase, skip: int = 0) -> Snare:
         """Lay a snare; it catches once, after `skip` others have passed."""
@@ -221,10 +216,10 @@ class Wire:
                 self._snares.remove(snare)
         snare.let_go()
 
-    def sever(self, whose: str | None = None) -> None:
-        """Close these connections, and every new one at once, until `mend`."""
-        self._severed.append(whose)
-        self.cut(whose)
+    def sever(self) -> None:
+        """Close all connections, and refuse every new one, until `mend`."""
+        self._refuse()
+        self.cut()
 
     def cut(self, whose: str | None = None) -> None:
         """Close these connections; new ones are welcome."""
@@ -241,21 +236,18 @@ class Wire:
 
     def mend(self) -> None:
         """Work as before."""
-        self._severed.clear()
         self._stalled.clear()
         for each in tuple(self._links):
             each.flows.set()
+        if not self._acceptor.is_alive():
+            self._listen()
 
     def stop(self) -> None:
         """End everything."""
         for snare in tuple(self._snares):
             self.lift(snare)
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self._acceptor.join(_JOIN_SECONDS)
         self.mend()
-        self.cut()
+        self.sever()
         for link in self._links:
             link.join()
 
@@ -268,10 +260,21 @@ class Wire:
                     return each
         return None
 
-    def _accept(self) -> None:
+    def _listen(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", self.port), backlog=128)
+        self._acceptor = threading.Thread(target=self._accept, args=(self._listener,), daemon=True)
+        self._acceptor.start()
+
+    def _refuse(self) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._acceptor.join(_JOIN_SECONDS)
+        self._listener.close()
+
+    def _accept(self, listener: socket.socket) -> None:
         with suppress(OSError):
             while True:
-                client, _ = self._listener.accept()
+                client, _ = listener.accept()
                 self._begin(client)
 
     def _begin(self, client: socket.socket) -> None:
@@ -284,8 +287,6 @@ class Wire:
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._forget_ended()
         link = _Link(client, server, self)
-        if any(link.belongs_to(each) for each in tuple(self._severed)):
-            link.close()
         if any(link.belongs_to(each) for each in tuple(self._stalled)):
             link.flows.clear()
         self._links.append(link)
