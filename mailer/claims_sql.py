@@ -9,16 +9,20 @@ _FIELDS = """o.id, {attempt}, o.last_number, {tag}, o.dedup_key, o.message_id, o
     o.context, {recipients}, o.sender, o."to", o.cc, o.bcc, o.reply_to, o.subject,
     o.text, o.html, o.headers, o.priority, o.next_attempt_at"""
 
+_IN_FORCE = """s.address_key = r.address_key AND s.released_at IS NULL
+            AND (s.expires_at IS NULL OR s.expires_at > {now})"""
+_PG_IN_FORCE = _IN_FORCE.format(now="now()")
+_SQLITE_IN_FORCE = _IN_FORCE.format(now=SQLITE_NOW)
+
 _PG_FIELDS = _FIELDS.format(
     attempt="o.attempt_id",
     tag="o.request_tag",
     age="extract(epoch FROM now() - o.queued_at)",
     expires_in="extract(epoch FROM o.expires_at - now())",
-    recipients="""(SELECT json_agg(json_build_array(r.id, r.address, r.state,
+    recipients=f"""(SELECT json_agg(json_build_array(r.id, r.address, r.state,
             s.id IS NOT NULL) ORDER BY r.id)
         FROM email_recipient r LEFT JOIN email_suppression s ON r.state = 'due'
-            AND s.address_key = r.address_key AND s.released_at IS NULL
-            AND (s.expires_at IS NULL OR s.expires_at > now())
+            AND {_PG_IN_FORCE}
         WHERE r.outbox_id = o.id)""",
 )
 
@@ -29,8 +33,7 @@ _SQLITE_FIELDS = _FIELDS.format(
     expires_in="(julianday(o.expires_at) - julianday('now')) * 86400.0",
     recipients=f"""(SELECT json_group_array(json_array(r.id, r.address, r.state,
             r.state = 'due' AND EXISTS (SELECT 1 FROM email_suppression s
-                WHERE s.address_key = r.address_key AND s.released_at IS NULL
-                AND (s.expires_at IS NULL OR s.expires_at > {SQLITE_NOW}))))
+                WHERE {_SQLITE_IN_FORCE})))
         FROM (SELECT * FROM email_recipient WHERE outbox_id = o.id ORDER BY id) r)""",
 )
 
@@ -196,8 +199,7 @@ WHERE state = 'claimed' AND EXISTS (
         AND o.lease_expires_at > {SQLITE_NOW}
         AND (o.expires_at IS NULL OR o.expires_at > {SQLITE_NOW})
         AND NOT EXISTS (SELECT 1 FROM email_recipient r
-            JOIN email_suppression s ON s.address_key = r.address_key AND s.released_at IS NULL
-                AND (s.expires_at IS NULL OR s.expires_at > {SQLITE_NOW})
+            JOIN email_suppression s ON {_SQLITE_IN_FORCE}
             WHERE r.outbox_id = o.id AND r.state = 'due')
 ) AND id IN (SELECT value ->> 0 FROM json_each(:ids)) RETURNING id
 """,

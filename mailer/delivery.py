@@ -222,9 +222,7 @@ class Delivery:
             return
         ended, self._ended = self._ended, []
         try:
-            written, begun = turns.turn(
-                ended, [each.claimed for each in group], self._policy, self._jitter
-            )
+            turned = turns.turn(ended, [each.claimed for each in group], self._policy, self._jitter)
         except AWAY:
             # Whether the marks were committed is unknown; that nothing was sent is not.
             unsent = [endings.ended(each, endings.not_recorded(each)) for each in group]
@@ -236,10 +234,11 @@ class Delivery:
             self._ready.extendleft(reversed(group))
             self._write_singly(ended)
             return
+        endings.report(turned.ended, turned.written)
+        self._airspace.start([each for each in group if each.claimed.attempt_id in turned.begun])
+        self._write_singly(turned.left)
         self._handed_over.clear()
-        endings.report(ended, written)
-        self._airspace.start([each for each in group if each.claimed.attempt_id in begun])
-        self._set_aside([each for each in group if each.claimed.attempt_id not in begun])
+        self._set_aside([each for each in group if each.claimed.attempt_id not in turned.begun])
         self._note_health(ended)
 
     def _note_health(self, ended: Sequence[Ended]) -> None:
@@ -254,11 +253,11 @@ class Delivery:
 
     def _write_singly(self, ended: Sequence[Ended]) -> None:
         """One result that cannot be stored must not take the others with it."""
-        for each in ended:
+        for place, each in enumerate(ended):
             try:
                 endings.report([each], results.finish([each], self._policy, self._jitter))
             except AWAY:
-                self._ended.append(each)
+                self._ended.extend(ended[place:])
                 raise
             except DatabaseError as error:
                 _log.error(

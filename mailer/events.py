@@ -36,7 +36,6 @@ class Stored:
     channel: Channel
     body: bytes = field(repr=False)
     published_at: datetime | None
-    received_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ def take(limit: int, *, event_id: int | None = None) -> list[Stored]:
     Those that somebody else is interpreting are passed over. Must run inside a transaction.
     """
     query = (
-        Event.select(Event.id, Event.channel, Event.body, Event.published_at, Event.received_at)
+        Event.select(Event.id, Event.channel, Event.body, Event.published_at)
         .where(Event.state == EventState.RECEIVED)
         .order_by(Event.id)
         .limit(limit)
@@ -105,7 +104,7 @@ def take_one(event_id: int) -> bool:
 
 
 def _stored(row: Any) -> Stored:
-    return Stored(row.id, Channel(row.channel), bytes(row.body), row.published_at, row.received_at)
+    return Stored(row.id, Channel(row.channel), bytes(row.body), row.published_at)
 
 
 def mark(readings: Iterable[Reading]) -> None:

@@ -18,22 +18,30 @@ _CODE_CHARS = 64
 _KEY_CHARS = 255
 
 
-def write(readings: Sequence[Reading]) -> None:
+def write(readings: Sequence[Reading]) -> list[tuple[Reading, Fact]]:
     """Write the facts that events hold; those that are on record already are linked, not doubled.
 
-    Must run inside a transaction.
+    Returns those about somebody whom the message was for: a recipient, or a destination. Whom else
+    an event names comes from a report that a stranger can write. Must run inside a transaction.
     """
     known = _recipients(readings)
     facts: dict[tuple[str, ...], dict[str, Any]] = {}
+    listed: list[tuple[Reading, Fact]] = []
     for reading in readings:
         for fact in reading.notice.facts:
             row = _fact_row(reading, fact, known)
+            if fact.address is not None and not row["unlisted"]:
+                listed.append((reading, fact))
             key = (row["reference"], row["address_key"], row["kind"], row["occurrence"])
             earlier = facts.get(key)
             if earlier is None or (earlier["outbox"] is None and row["outbox"] is not None):
                 facts[key] = row
-    if facts:
-        in_order = [facts[key] for key in sorted(facts)]
+    _insert([facts[key] for key in sorted(facts)])
+    return listed
+
+
+def _insert(in_order: list[dict[str, Any]]) -> None:
+    if in_order:
         FactRow.insert_many(in_order).on_conflict(
             conflict_target=(
                 FactRow.reference,
@@ -100,21 +108,3 @@ def _fact_row(reading: Reading, fact: Fact, known: Mapping[tuple[int, str], int]
 def _bounded(text: str) -> str:
     """What identifies a fact is indexed, and a key of an index has a largest size."""
     return text if len(text) <= _KEY_CHARS else hashlib.sha256(text.encode()).hexdigest()
-
-
-def listed(readings: Sequence[Reading]) -> list[tuple[Reading, Fact]]:
-    """Return the facts about those whom the message was for: its recipients, or its destinations.
-
-    Whom else an event names comes from a report that a stranger can write.
-    """
-    known = _recipients(readings)
-    return [
-        (reading, fact)
-        for reading in readings
-        for fact in reading.notice.facts
-        if fact.address is not None
-        and (
-            fact.address in reading.notice.destinations
-            or (reading.match is not None and (reading.match.outbox_id, fact.address) in known)
-        )
-    ]

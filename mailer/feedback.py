@@ -182,10 +182,9 @@ def _prove(reading: Reading) -> Proven | None:
 
 
 def _write(readings: Sequence[Reading]) -> None:
-    fact_rows.write(readings)
     suppressions.bar(
         _barred(reading, fact)
-        for reading, fact in fact_rows.listed(readings)
+        for reading, fact in fact_rows.write(readings)
         if fact.suppress is not None and reading.notice.trusted
     )
     events.mark(readings)

@@ -126,9 +126,8 @@ def _end_call_if_all_proven(
         reason=proof.by,
         provider_id=proof.provider_id,
     )
-    end_attempt(attempt.id, result, "proven", duplicate=duplicate)
+    end_attempt(attempt.id, result, "proven", duplicate=duplicate, evidence=_words(proof))
     attempt.duplicate = duplicate
-    Attempt.update(evidence=_words(proof)).where(Attempt.id == attempt.id).execute()
     row.rederive("proven")
 
 

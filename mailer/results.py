@@ -64,17 +64,10 @@ def finish(ended: Sequence[Ended], policy: RetryPolicy, jitter: Jitter) -> list[
     """
     if not ended:
         return []
-    if not is_postgresql():
-        return finish_rest(ended, {}, policy, jitter)
-    bulk = Bulk.of(ended, policy, jitter)
-    moved = {each[0] for each in rows(f"SELECT {FINISH}", bulk.params)}
-    return finish_rest(ended, bulk.written(moved), policy, jitter)
-
-
-def finish_rest(
-    ended: Sequence[Ended], written: dict[int, Written], policy: RetryPolicy, jitter: Jitter
-) -> list[Written]:
-    """Settle one by one what a bulk statement did not move; return what became of all."""
+    written: dict[int, Written] = {}
+    if is_postgresql():
+        bulk = Bulk.of(ended, policy, jitter)
+        written = bulk.written({each[0] for each in rows(f"SELECT {FINISH}", bulk.params)})
     left = [each for each in ended if each.attempt_id not in written]
     if left:
         with transaction():

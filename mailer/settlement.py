@@ -191,9 +191,14 @@ def apply_settlement(row: LockedRow, settled: Settlement) -> None:
 
 
 def end_attempt(
-    attempt_id: int, result: CallResult, decision: str, *, duplicate: bool = False
+    attempt_id: int,
+    result: CallResult,
+    decision: str,
+    *,
+    duplicate: bool = False,
+    evidence: str | None = None,
 ) -> None:
-    """Write a call's outcome on its attempt."""
+    """Write a call's outcome on its attempt; evidence that is there stays unless some is given."""
     Attempt.update(
         state=AttemptState.FINISHED,
         outcome=result.outcome,
@@ -208,6 +213,7 @@ def end_attempt(
         bytes_sent=result.bytes_sent,
         doubtful=list(result.doubtful) or None,
         **_mark(duplicate=duplicate),
+        **({} if evidence is None else {"evidence": evidence}),
     ).where(Attempt.id == attempt_id).execute()
     awaken_events(result.provider_id)
 

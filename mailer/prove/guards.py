@@ -77,7 +77,7 @@ GUARDS: Mapping[Guard, Meaning] = {
     ),
     Guard.BEGIN_FIRST: Meaning(
         "`started` is committed before anything can be handed over",
-        Place("delivery", "if each.claimed.attempt_id in begun"),
+        Place("delivery", "if each.claimed.attempt_id in turned.begun"),
     ),
     Guard.BEGIN_TOKEN: Meaning(
         "an attempt begins only while its token is the row's and the lease has not run out",

@@ -3,7 +3,7 @@
 import contextlib
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import psycopg2
 import pytest
@@ -289,6 +289,22 @@ class TestDelivery:
         with worker(provider=Unstorable()) as running:
             running.delivery.deliver()
         assert Outbox.select().where(Outbox.state == "submitted").count() >= 2
+
+    def test_a_result_that_cannot_be_settled_alone_does_not_undo_what_began_beside_it(self) -> None:
+        class Unstorable(ScriptedProvider):
+            async def send(self, call: Call) -> CallResult:
+                result = await super().send(call)
+                odd = call.recipients[0].address.startswith("odd")
+                return replace(result, stage="x" * 99) if odd else result
+
+        again, _ = enqueue("again", "odd@example.com", on_ambiguous="resend")
+        # What was sent again in doubt is settled by itself, under its row's lock.
+        Outbox.update(resends=1, priority=0).where(Outbox.id == again.id).execute()
+        for number in range(3):
+            enqueue(f"k{number}", f"fine{number}@example.com")
+        with worker(provider=Unstorable(), concurrency=1) as running:
+            running.delivery.deliver()
+        assert states().get("submitted", 0) >= 3
 
     def test_stopping_releases_claims_and_waits_for_calls(self) -> None:
         for number in range(6):
